@@ -3,8 +3,10 @@
 #include <ctype.h>
 #include <endian.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "expect.h"
 #include "world.h"
 
 /* ---- outputs ------------------------------------------------------------------- */
@@ -15,7 +17,7 @@ FILE *begin(const struct world *w)
 
 	fputs("    ", to);
 	if (w->n > 1)
-		fprintf(to, "%u: ", w->me->cfg.node);
+		fprintf(to, "%u: ", w->me->label);
 	return to;
 }
 
@@ -70,7 +72,7 @@ static void send(struct world *w, const struct ddr_output *o)
 	for (struct node *n = w->node; n < w->node + w->n; n++) {
 		struct message *m = &n->msg[n->n_msg];
 
-		if (n != w->me && !(n->sm && (n->view >> w->me->cfg.node & 1) && (w->me->view >> n->cfg.node & 1)))
+		if (n != w->me && !(n->sm && (n->view >> w->me->label & 1) && (w->me->view >> n->label & 1)))
 			continue;
 		if (n->n_msg == MAX_PENDING)
 			die("too many messages", "");
@@ -122,11 +124,24 @@ static void remember(struct world *w, const struct ddr_output *o)
 	w->me->io[w->me->n_io++] = p;
 }
 
+static void show(struct world *w, const struct ddr_output *o)
+{
+	char buf[1024], *text = NULL;
+	size_t size;
+	FILE *line = open_memstream(&text, &size);
+
+	fputs(rig_output(o, buf, sizeof(buf)), line);
+	show_contents(w, line, o);
+	fclose(line);
+	fprintf(begin(w), "%s\n", text);
+	expect_answer(w->n > 1 ? w->me->label : 0, text, w->to);
+	free(text);
+}
+
 void step(struct world *w, const struct ddr_input *in)
 {
 	struct ddr_input next = *in;
 	struct ddr_outputs outs = { .out = w->out };
-	char buf[1024];
 	const char *why;
 
 	do {
@@ -134,11 +149,7 @@ void step(struct world *w, const struct ddr_input *in)
 		if (why)
 			die("the state machine sleeps too long", why);
 		for (uint32_t i = 0; i < outs.n; i++) {
-			FILE *to = begin(w);
-
-			fputs(rig_output(&outs.out[i], buf, sizeof(buf)), to);
-			show_contents(w, to, &outs.out[i]);
-			fputc('\n', to);
+			show(w, &outs.out[i]);
 			remember(w, &outs.out[i]);
 		}
 		why = ddr_sm_check(w->me->sm);
@@ -247,7 +258,7 @@ static bool reads(const struct pending *p)
 
 static bool answer_one(struct world *w)
 {
-	if (!w->me->sm)
+	if (!w->me->sm || w->me->stopped)
 		return false;
 	if (w->auto_msg && w->me->n_msg)
 		deliver(w, 0, true);

@@ -28,8 +28,10 @@ struct pending {
 struct message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
 
 struct node {
+	uint32_t label;			/* the machine, in the scenario; cfg.node is its id in the cluster, which may change */
 	struct ddr_sm_config cfg;
 	struct ddr_sm *sm;		/* NULL: down */
+	bool stopped;			/* its daemon gets no CPU: what is for it waits */
 	uint32_t pid;
 	uint64_t view;			/* nodes of the last view */
 	struct pending io[MAX_PENDING], kernel[MAX_PENDING];	/* open I/O; records to the kernel that it will answer */
@@ -44,6 +46,7 @@ struct world {
 	struct ddr_disk_log disk[MAX_SLOTS + 1];	/* block 0 of each slot's log, and of the map */
 	struct node node[MAX_NODES], *me;
 	uint32_t n;
+	uint64_t now_ms;		/* of the last tick */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 	bool auto_msg, auto_io, auto_kernel, auto_disk, quiet;
 	FILE *to, *nowhere;
