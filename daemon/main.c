@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -47,6 +49,7 @@
 #define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's fixed path */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
+#define STACK_BYTES	(512u << 10)	/* of the thread that writes the log */
 #define LEAST_FILES	64u	/* descriptors: 13 for the daemon without any array, and those that libqb opens for each client */
 #define LOOK_REST_MS	10000u	/* between two looks at the schedule of verify while nothing happens */
 
@@ -234,9 +237,18 @@ static void open_log(const struct process *p, const struct options *o)
 /* Whatever memory this process waits for, it must not wait for its own arrays. */
 static void protect_memory(void)
 {
+	pthread_attr_t attr;
+
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
 		fprintf(stderr, "ddraidd: PR_SET_IO_FLUSHER was refused (%s); under memory pressure the daemon may deadlock with its own arrays; "
 			"give it CAP_SYS_RESOURCE\n", strerror(errno));
+	/* each further arena of malloc(), for a thread of its own, counts with 64 MiB as locked, however little of it is used */
+	mallopt(M_ARENA_MAX, 1);
+	/* the usual stack of a thread has 8 MiB, all of which would be locked; libqb's thread for the log takes what is usual */
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		fprintf(stderr, "ddraidd: cannot lock its memory (%s); give it CAP_IPC_LOCK or LimitMEMLOCK=infinity\n",
 			strerror(errno));
