@@ -453,7 +453,7 @@ static int make_io(struct ddr_array *a)
 	};
 	struct ddr_jobs_config jobs = {
 		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
-		.done = on_job, .ctx = a,
+		.stock = &a->d->job_stock, .done = on_job, .ctx = a,
 	};
 	int ret = ddr_metaio_open(&a->meta, &meta);
 

@@ -30,6 +30,7 @@ struct ddr_transport_ops;
 struct ddr_daemon;
 struct ddr_uevent;
 struct ddr_members;
+struct ddr_job_stock;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
@@ -63,6 +64,7 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_members *ended;	/* members.c's: of arrays that were closed here, and are not freed yet */
+	struct ddr_job_stock *job_stock;	/* memory for the jobs of all arrays */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
 	bool listed;			/* the kernel has listed all its arrays */

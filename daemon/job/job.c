@@ -18,37 +18,46 @@
 #define QUEUE_DEPTH	256u
 _Static_assert(QUEUE_DEPTH >= DDR_JOB_PARALLEL * REQUESTS_MAX, "room for all ranges");
 
-static void jobs_free(struct ddr_jobs *j)
+static size_t piece_bytes(const struct ddr_jobs *j)
 {
-	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++) {
-		for (unsigned int m = 0; m < DDR_MAX_ROLES; m++)
-			free(j->range[i].piece[m]);
-		for (unsigned int p = 0; p < DDR_MAX_PARITY; p++)
-			free(j->range[i].calc[p]);
-	}
-	ddr_members_put(j->cfg.members);
-	free(j);
+	return (size_t)DDR_JOB_BLOCKS_MAX * j->geo.chunk;
 }
 
-static uint8_t *aligned(size_t size)
+static size_t range_bytes(const struct ddr_jobs *j)
 {
-	void *p;
-
-	return posix_memalign(&p, 4096, size) ? NULL : p;
+	return piece_bytes(j) * (j->geo.roles + j->geo.parity);
 }
 
-/* Buffers are kept. Those of the first ranges are allocated at the start, others when their range is first used. */
 static int get_buffers(struct ddr_job_work *r)
 {
-	size_t size = (size_t)DDR_JOB_BLOCKS_MAX * r->j->geo.chunk;
+	const struct ddr_jobs *j = r->j;
+	uint8_t *at;
 
-	for (unsigned int m = 0; m < r->j->geo.roles; m++)
-		if (!r->piece[m] && !(r->piece[m] = aligned(size)))
-			return -ENOMEM;
-	for (unsigned int p = 0; p < r->j->geo.parity; p++)
-		if (!r->calc[p] && !(r->calc[p] = aligned(size)))
-			return -ENOMEM;
+	r->memory = ddr_job_stock_take(*j->cfg.stock, range_bytes(j));
+	if (!r->memory)
+		return -ENOMEM;
+	at = r->memory->at;
+	for (unsigned int m = 0; m < j->geo.roles; m++, at += piece_bytes(j))
+		r->piece[m] = at;
+	for (unsigned int p = 0; p < j->geo.parity; p++, at += piece_bytes(j))
+		r->calc[p] = at;
 	return 0;
+}
+
+static void put_buffers(struct ddr_job_work *r)
+{
+	if (r->memory)
+		r->memory->used = false;
+	r->memory = NULL;
+}
+
+static void jobs_free(struct ddr_jobs *j)
+{
+	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
+		put_buffers(&j->range[i]);
+	ddr_job_stock_leave(j->cfg.stock);
+	ddr_members_put(j->cfg.members);
+	free(j);
 }
 
 static uint64_t now_us(void)
@@ -74,6 +83,7 @@ static void retire(struct ddr_job_work *r)
 	struct ddr_jobs *j = r->j;
 
 	r->step = STEP_FREE;
+	put_buffers(r);
 	j->busy--;
 	if (j->closing && j->busy == 0)
 		jobs_free(j);
@@ -298,19 +308,17 @@ int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
 	ddr_members_get(cfg->members);
 	for (unsigned int i = 0; i < DDR_JOB_PARALLEL; i++)
 		j->range[i].j = j;
-	for (unsigned int i = 0; i < DDR_JOB_PREPARED; i++) {
-		ret = get_buffers(&j->range[i]);
-		if (ret)
-			goto fail;
+	ret = ddr_job_stock_join(cfg->stock, range_bytes(j));
+	if (ret) {
+		ddr_members_put(cfg->members);
+		free(j);
+		return ret;
 	}
 	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
 	if (ret)
-		goto fail;
-	*out = j;
-	return 0;
-
-fail:
-	jobs_free(j);
+		jobs_free(j);
+	else
+		*out = j;
 	return ret;
 }
 

@@ -25,11 +25,13 @@
 #define DDR_JOB_PARALLEL	14u	/* ranges in progress at the same time */
 /*
  * This many of them need no memory when they start: writers wait for a range in progress, and an allocation may wait for those
- * writers. It is more than the default of resync_parallel (2); with a higher setting the others allocate at their first use.
+ * writers. It is more than the default of resync_parallel (2); with a higher setting the others allocate at their first use. That is for
+ * one array; each further one of the daemon adds one, up to twelve for all (job_stock.c).
  */
 #define DDR_JOB_PREPARED	4u
 
 struct ddr_jobs;
+struct ddr_job_stock;
 
 struct ddr_job_result {
 	uint64_t io;
@@ -56,6 +58,7 @@ struct ddr_jobs_config {
 	uint64_t engine;			/* enum ddr_conf_engine */
 	struct ddr_members *members;		/* a reference is taken */
 	const struct ddr_super *super;		/* geometry; copied */
+	struct ddr_job_stock **stock;		/* memory, shared by all arrays; NULL until the first one starts */
 	/* Called once for each range, from the loop; must not close. */
 	void (*done)(void *ctx, const struct ddr_job_result *r);
 	void *ctx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Internal to job*.c. Here a member is identified by its place in the stripe. The files from the lowest layer to the highest, each
- * calling only lower ones: job_request.c; job_rebuild.c; job_resync.c; job_copy.c and job_fix.c; job.c.
+ * calling only lower ones: job_stock.c and job_request.c; job_rebuild.c; job_resync.c; job_copy.c and job_fix.c; job.c.
  */
 #ifndef DDR_DAEMON_JOB_INT_H
 #define DDR_DAEMON_JOB_INT_H
@@ -19,6 +19,14 @@ _Static_assert(REQUESTS_MAX >= DDR_MAX_ROLES, "room for all reads of a range");
 #define DDR_JOB_COPY	DDR_MAX_ROLES	/* as a place: the disk that replaces the one at the target */
 
 enum ddr_job_step { STEP_FREE, STEP_READ, STEP_PIECES, STEP_OTHERS, STEP_RUNS, STEP_WRITE, STEP_FLUSH, STEP_CHECK, STEP_REPORT };
+
+/* The memory of one range. */
+struct ddr_job_memory {
+	struct ddr_job_memory *next;
+	size_t size;
+	bool used;
+	uint8_t *at;
+};
 
 struct ddr_job_work {
 	struct ddr_jobs *j;
@@ -43,6 +51,7 @@ struct ddr_job_work {
 	uint32_t dropped;			/* places whose chunk of that block cannot be read either */
 	uint32_t unreadable;			/* members with an unreadable chunk that is missing in the end */
 	uint64_t began_us;
+	struct ddr_job_memory *memory;		/* holds all of these: */
 	uint8_t *piece[DDR_MAX_ROLES];		/* by place: its part of the range */
 	uint8_t *calc[DDR_MAX_PARITY];		/* the correct parity; in a rebuild: scratch space for roles that are not needed */
 	struct ddr_aio_req req[REQUESTS_MAX];
@@ -73,6 +82,18 @@ static inline size_t ddr_job_bytes(const struct ddr_job_work *r)
 {
 	return (size_t)r->what.count * r->j->geo.chunk;
 }
+
+/* ---- job_stock.c ----------------------------------------------------------------- */
+
+/*
+ * An array starts, whose ranges need @size bytes each: allocates what is to be prepared. A negative errno: there is not enough memory,
+ * and the array does not count.
+ */
+int ddr_job_stock_join(struct ddr_job_stock **stock, size_t size);
+/* None of its ranges has memory any more. The last one frees the stock. */
+void ddr_job_stock_leave(struct ddr_job_stock **stock);
+/* Memory of @size bytes or more, which is allocated if none is left; NULL: it could not be. The range sets used to false when it has ended. */
+struct ddr_job_memory *ddr_job_stock_take(struct ddr_job_stock *s, size_t size);
 
 /* ---- job_request.c --------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ struct rig {
 	struct ddr_super sb;
 	struct ddr_geometry geo;
 	struct ddr_members *members;
+	struct ddr_job_stock *stock;
 	struct ddr_jobs *jobs;
 	struct ddr_job_result result;
 	struct ddr_metaio *meta;
