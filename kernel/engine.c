@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Dispatch of bios in the engine: which part runs a bio, at first or again; and the engine's
- * data for an array and for the module.
+ * The entry of a bio into the engine, at first or again; and the engine's data for an array and
+ * for the module.
  */
 #include <linux/ioprio.h>
 #include <linux/slab.h>
 
 #include "io.h"
-
-/* From the beginning: the gate, the region, the range. May sleep for memory. */
-static void ddr_io_start(struct ddr_io *io)
-{
-	switch (io->op) {
-	case DDR_OP_READ:
-		ddr_read_start(io);
-		break;
-	case DDR_OP_FLUSH:
-		ddr_flush_start(io);
-		break;
-	default:
-		ddr_write_start(io);
-	}
-}
 
 int ddr_io_map(struct ddr_target *t, struct bio *bio)
 {
@@ -61,16 +46,6 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 
 	ddr_io_start(io);
 	return DM_MAPIO_SUBMITTED;
-}
-
-static void ddr_io_start_work(struct work_struct *work)
-{
-	ddr_io_start(ddr_io_of(work));
-}
-
-void ddr_io_restart(struct ddr_io *io)
-{
-	ddr_io_defer(io, ddr_io_start_work);
 }
 
 /* Starts @bio, which was parked, again. Any context. */

@@ -299,22 +299,3 @@ void ddr_io_finish(struct ddr_io *io, blk_status_t status)
 	bio->bi_status = status;
 	bio_endio(bio);
 }
-
-void ddr_io_compute(struct ddr_io *io, work_func_t fn)
-{
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(io->t->array->io_wq, &io->work, 0);
-}
-
-void ddr_io_defer(struct ddr_io *io, work_func_t fn)
-{
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(ddr_io_wq(io), &io->work, 0);
-}
-
-void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn)
-{
-	io->tries++;
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(wq, &io->work, msecs_to_jiffies(DDR_RETRY_MS));
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The private interface of the I/O engine: shared by io.c, pages.c, parity.c, write.c, read.c,
- * flush.c and error.c only.
+ * The private interface of the I/O engine: shared by engine.c, io.c, phase.c, generation.c,
+ * pages.c, stock.c, parity.c, write.c, read.c, flush.c and error.c only (target.c makes the pools).
  *
  * Life of a bio: ddr_io_map() -> ddr_{read,write,flush}_start() -> ... -> ddr_io_finish(). A bio
  * that was parked restarts from the beginning.
@@ -127,13 +127,35 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 	return &io->t->array->geo;
 }
 
-/* ---- engine.c ------------------------------------------------------------ */
+/* ---- phase.c ------------------------------------------------------------- */
 
+/* From the beginning: the gate, the region, the range. May sleep for memory. */
+void ddr_io_start(struct ddr_io *io);
 /*
- * Starts the io again from the beginning (gate, region, range), in a work item of its own. It
- * holds nothing. Any context; the caller must not use the io any more.
+ * Starts the io again from the beginning, in a work item of its own. It holds nothing. Any
+ * context; the caller must not use the io any more.
  */
 void ddr_io_restart(struct ddr_io *io);
+/*
+ * Calls @fn from io_wq (must not sleep for memory or for our locks) or from the bio_wq of its
+ * class.
+ */
+void ddr_io_compute(struct ddr_io *io, work_func_t fn);
+void ddr_io_defer(struct ddr_io *io, work_func_t fn);
+/* After an error that is no member's fault: calls @fn from @wq a little later. */
+#define DDR_RETRY_MS	20
+#define DDR_MAX_TRIES	250
+void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
+
+static inline struct workqueue_struct *ddr_io_wq(const struct ddr_io *io)
+{
+	return io->t->array->bio_wq[io->class];
+}
+
+static inline struct ddr_io *ddr_io_of(struct work_struct *work)
+{
+	return container_of(to_delayed_work(work), struct ddr_io, work);
+}
 
 /* ---- io.c ---------------------------------------------------------------- */
 
@@ -179,26 +201,6 @@ void ddr_io_drop(struct ddr_io *io, bool error);
 void ddr_io_drop_buf(struct ddr_io *io);
 /* Releases everything and ends the bio. Any context; the io no longer exists. */
 void ddr_io_finish(struct ddr_io *io, blk_status_t status);
-/*
- * Calls @fn from io_wq (must not sleep for memory or for our locks) or from the bio_wq of its
- * class.
- */
-void ddr_io_compute(struct ddr_io *io, work_func_t fn);
-void ddr_io_defer(struct ddr_io *io, work_func_t fn);
-/* After an error that is no member's fault: calls @fn from @wq a little later. */
-#define DDR_RETRY_MS	20
-#define DDR_MAX_TRIES	250
-void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
-
-static inline struct workqueue_struct *ddr_io_wq(const struct ddr_io *io)
-{
-	return io->t->array->bio_wq[io->class];
-}
-
-static inline struct ddr_io *ddr_io_of(struct work_struct *work)
-{
-	return container_of(to_delayed_work(work), struct ddr_io, work);
-}
 
 /* ---- generation.c -------------------------------------------------------- */
 
