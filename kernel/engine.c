@@ -21,6 +21,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	io->avoid = 0;
 	io->looks = 0;
 	io->tries = 0;
+	io->phase = DDR_PH_START;
 	/* this is the issuing task; the member bios may be submitted by a work item */
 	if (IOPRIO_PRIO_CLASS(bio->bi_ioprio) == IOPRIO_CLASS_NONE)
 		bio->bi_ioprio = get_current_ioprio();
@@ -44,14 +45,14 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 		return DM_MAPIO_KILL;
 	io->class = ddr_pages_class(t, io->op, bio_sectors(bio) / DDR_BLOCK_SECTORS);
 
-	ddr_io_start(io);
+	ddr_io_run(io);
 	return DM_MAPIO_SUBMITTED;
 }
 
-/* Starts @bio, which was parked, again. Any context. */
+/* Starts @bio, which was parked, again in a work item of its own. Any context. */
 static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
 {
-	ddr_io_restart(dm_per_bio_data(bio, sizeof(struct ddr_io)));
+	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), DDR_PH_START);
 }
 
 /* ---- per array, per module ----------------------------------------------------- */

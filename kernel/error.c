@@ -213,13 +213,6 @@ static void ddr_error_wait(struct ddr_io *io, struct list_head *list)
 	atomic_inc(&io->t->array->nr_parked);
 }
 
-static void ddr_error_resumed(struct work_struct *work)
-{
-	struct ddr_io *io = ddr_io_of(work);
-
-	io->resume(io, io->action);
-}
-
 /*
  * Under the lock. A flush that a noflush suspend hands back comes again as a new one, which does
  * not know the members that failed it. So the array remembers them: no flush of these members
@@ -276,18 +269,17 @@ static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 ac
 	if (ended)
 		ddr_io_finish(io, status);
 	else if (!waits)
-		ddr_io_compute(io, ddr_error_resumed);
+		ddr_io_compute(io, DDR_PH_ASKED);
 }
 
-void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
-		    void (*resume)(struct ddr_io *io, u32 action))
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
 	struct ddr_error *e = ddr_error_of(es, io, member, class);
 	unsigned long irq;
 
-	io->resume = resume;
+	ddr_io_enter(io, DDR_PH_ASKED);
 	if (io->op != DDR_OP_FLUSH)
 		ddr_io_drop_buf(io);
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
@@ -300,22 +292,20 @@ u32 ddr_error_flush_open(struct ddr_array *a)
 	return READ_ONCE(a->engine->errors->flush_open);
 }
 
-void ddr_error_park_flush(struct ddr_io *io, u32 member,
-			  void (*resume)(struct ddr_io *io, u32 action))
+void ddr_error_park_flush(struct ddr_io *io, u32 member)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
 	unsigned long irq;
 
-	io->resume = resume;
+	ddr_io_enter(io, DDR_PH_ASKED);
 	trace_ddraid_park(a, member, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
 	/* answered since it was checked: the member states have the answer */
 	ddr_error_park_unlock(io, ddr_error_of_flush(es, member), DDR_RES_RETRY, irq);
 }
 
-bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
-			   void (*resume)(struct ddr_io *io, u32 action))
+bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent)
 {
 	unsigned int member;
 
@@ -324,11 +314,11 @@ bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
 	ddr_gen_exit(io);
 	for_each_set_bit(member, &absent, DDR_PLACES)
 		ddr_error_report(io, member, DDR_EC_ABSENT);
-	ddr_error_park(io, __ffs(absent), DDR_EC_ABSENT, resume);
+	ddr_error_park(io, __ffs(absent), DDR_EC_ABSENT);
 	return true;
 }
 
-void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action))
+void ddr_error_park_mismatch(struct ddr_io *io)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
@@ -336,7 +326,7 @@ void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io
 	unsigned long irq;
 	bool ended;
 
-	io->resume = resume;
+	ddr_io_enter(io, DDR_PH_ASKED);
 	INIT_LIST_HEAD(&io->mismatch.link);
 	trace_ddraid_park(a, DDR_NO_MEMBER, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
@@ -427,7 +417,7 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 	list_for_each_entry_safe(io, next, &run, parked) {
 		atomic_dec(&a->nr_parked);
 		io->action = action;
-		ddr_io_compute(io, ddr_error_resumed);
+		ddr_io_compute(io, DDR_PH_ASKED);
 	}
 	return r;
 }

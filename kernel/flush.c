@@ -17,9 +17,6 @@
 #include "io.h"
 #include "trace.h"
 
-static void ddr_flush_end(struct ddr_io *io);
-static void ddr_flush_resume(struct ddr_io *io, u32 action);
-
 /*
  * If one of these members has failed any flush, and the daemon has not decided about it, waits
  * for that: the writes that the member lost may be among those that this flush has to make
@@ -41,7 +38,7 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 	if (member == DDR_NO_MEMBER)
 		return false;
 	ddr_gen_exit(io);
-	ddr_error_park_flush(io, member, ddr_flush_resume);
+	ddr_error_park_flush(io, member);
 	return true;
 }
 
@@ -57,7 +54,7 @@ static void ddr_flush_send(struct ddr_io *io, u32 todo)
 	}
 	ddr_point_wait(DDR_PT_FLUSH_GATE);
 	io->flags |= DDR_IO_SENT;
-	ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC, ddr_flush_end);
+	ddr_io_submit(io, todo, REQ_OP_WRITE | REQ_PREFLUSH | REQ_SYNC);
 }
 
 /* Roles of members that failed a flush that a suspend handed back: this may be the same one. */
@@ -85,9 +82,10 @@ static void ddr_flush_submit(struct ddr_io *io)
 	struct ddr_io_states now;
 	u32 todo;
 
+	ddr_io_enter(io, DDR_PH_SEND);
 	ddr_gen_enter(io);
 	ddr_io_look(io, &now);
-	if (ddr_error_park_absent(io, now.absent, ddr_flush_resume))
+	if (ddr_error_park_absent(io, now.absent))
 		return;
 	todo = now.write & ~io->buf->done;
 	if (hweight32(now.read) < ddr_geo_data(ddr_io_geo(io)))
@@ -102,24 +100,18 @@ static void ddr_flush_submit(struct ddr_io *io)
 		ddr_flush_send(io, todo);
 }
 
-static void ddr_flush_again(struct work_struct *work)
-{
-	ddr_flush_submit(ddr_io_of(work));
-}
-
-static void ddr_flush_resume(struct ddr_io *io, u32 action)
+static void ddr_flush_answered(struct ddr_io *io)
 {
 	io->tries = 0;
-	if (action == DDR_RES_RETRY)
+	if (io->action == DDR_RES_RETRY)
 		ddr_flush_submit(io);
 	else
 		ddr_io_finish(io, BLK_STS_IOERR);
 }
 
 /* io_wq */
-static void ddr_flush_failed(struct work_struct *work)
+static void ddr_flush_failed(struct ddr_io *io)
 {
-	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
 	u32 failed_class = 0, class;
 	bool again = false, decided = true;
@@ -139,7 +131,7 @@ static void ddr_flush_failed(struct work_struct *work)
 	if (!decided)
 		ddr_io_finish(io, ddr_error_status(failed_class));
 	else if (again)
-		ddr_io_retry(io, io->t->array->io_wq, ddr_flush_again);
+		ddr_io_retry(io, io->t->array->io_wq, DDR_PH_SEND);
 	else
 		ddr_flush_submit(io);
 }
@@ -151,14 +143,14 @@ static void ddr_flush_end(struct ddr_io *io)
 
 	if (unlikely(buf->failed)) {
 		buf->done |= buf->issued & ~buf->failed;
-		ddr_io_compute(io, ddr_flush_failed);
+		ddr_io_compute(io, DDR_PH_FAILED);
 		return;
 	}
 	if (!ddr_flush_park(io, buf->issued | buf->done))
 		ddr_io_finish(io, BLK_STS_OK);
 }
 
-void ddr_flush_start(struct ddr_io *io)
+static void ddr_flush_start(struct ddr_io *io)
 {
 	if (!ddr_array_admit(io->t->array, io->bio, true))
 		return;
@@ -167,4 +159,28 @@ void ddr_flush_start(struct ddr_io *io)
 	ddr_buf_get(io, 0, false, false);
 	io->buf->lost = ddr_flush_lost(io);
 	ddr_flush_submit(io);
+}
+
+void ddr_flush_run(struct ddr_io *io)
+{
+	switch (io->phase) {
+	case DDR_PH_START:
+		ddr_flush_start(io);
+		break;
+	case DDR_PH_SEND:
+		ddr_flush_submit(io);
+		break;
+	case DDR_PH_SENT:
+		ddr_flush_end(io);
+		break;
+	case DDR_PH_FAILED:
+		ddr_flush_failed(io);
+		break;
+	case DDR_PH_ASKED:
+		ddr_flush_answered(io);
+		break;
+	case DDR_PH_TAKE:
+	case DDR_PH_READ:
+		WARN_ON_ONCE(true);
+	}
 }

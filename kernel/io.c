@@ -114,7 +114,7 @@ void ddr_io_turn_away(struct ddr_io *io, bool daemon)
 		ddr_io_finish(io, status);
 		return;
 	}
-	ddr_io_restart(io);
+	ddr_io_defer(io, DDR_PH_START);
 	ddr_point_wait(DDR_PT_TURNED_AWAY);
 }
 
@@ -133,10 +133,10 @@ static void ddr_io_woken(struct work_struct *work)
 	}
 	trace_ddraid_range_locked(io->t->array, io->block, io->blocks, range->write);
 	io->flags |= DDR_IO_RANGE;
-	io->wake(io);
+	ddr_io_run(io);
 }
 
-bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
+bool ddr_io_lock(struct ddr_io *io, bool write)
 {
 	struct ddr_array *a = io->t->array;
 	u64 block = io->block;
@@ -148,7 +148,6 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
 	io->range.write = write;
 	io->range.wake = ddr_io_woken;
 	io->range.wq = ddr_io_wq(io);
-	io->wake = wake;
 	ret = ddr_range_lock(a, &io->range);
 	switch (ret) {
 	case 0:
@@ -181,7 +180,7 @@ static enum ddr_point ddr_member_point(const struct ddr_io *io)
 static void ddr_buf_op_done(struct ddr_buf *buf)
 {
 	if (atomic_dec_and_test(&buf->pending))
-		buf->end(buf->io);
+		ddr_io_run(buf->io);
 }
 
 static void ddr_member_endio(struct bio *bio)
@@ -248,14 +247,14 @@ static void ddr_member_init(struct ddr_io *io, u32 role, blk_opf_t opf)
 	ddr_member_cgroup(bio);
 }
 
-void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io))
+void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf)
 {
 	struct ddr_buf *buf = io->buf;
 	unsigned long todo = roles;
 	unsigned int role;
 
+	ddr_io_enter(io, DDR_PH_SENT);
 	opf |= io->bio->bi_opf & DDR_OPF_KEPT;
-	buf->end = end;
 	buf->issued = roles;
 	buf->failed = 0;
 	/*

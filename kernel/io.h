@@ -3,8 +3,9 @@
  * The private interface of the I/O engine: shared by engine.c, io.c, phase.c, generation.c,
  * pages.c, stock.c, parity.c, write.c, read.c, flush.c and error.c only (target.c makes the pools).
  *
- * Life of a bio: ddr_io_map() -> ddr_{read,write,flush}_start() -> ... -> ddr_io_finish(). A bio
- * that was parked restarts from the beginning.
+ * Life of a bio: ddr_io_map() -> ddr_io_run() -> ... -> ddr_io_finish(). Its phase (enum
+ * ddr_phase) says where it continues after a wait; a bio that was parked starts again from the
+ * beginning.
  *
  * What may wait for what, so that there is no cycle:
  * - .map and bio_wq may sleep for memory. They then hold a region reference and a range, but no
@@ -28,6 +29,22 @@
 #include "record.h"
 
 struct ddr_io;
+
+/*
+ * What an I/O does or waits for, and where it continues after that: in ddr_read_run(),
+ * ddr_write_run() or ddr_flush_run(). Only the context that owns the io changes its phase, before
+ * it hands the io to a list, a work item or the members.
+ */
+enum ddr_phase {
+	DDR_PH_START,	/* asks at the gate, then for its region; may wait for both */
+	/* reads, writes: takes its range, for which it may wait, and then its memory */
+	DDR_PH_TAKE,
+	DDR_PH_SEND,	/* writes, flushes: has its memory, asks at the gate again, sends */
+	DDR_PH_SENT,	/* the members have it; continues when the last of them has ended it */
+	DDR_PH_FAILED,	/* some of them failed: io_wq classifies the errors */
+	DDR_PH_READ,	/* reads: the members' data is there, io_wq computes, compares, copies */
+	DDR_PH_ASKED,	/* waits for the daemon's answer; continues with it on io_wq */
+};
 
 /* Flags of a struct ddr_io; only one context at a time owns the io, so plain bits suffice. */
 enum {
@@ -55,12 +72,10 @@ struct ddr_io {
 	/* the generation of member states that it is counted in, or NULL */
 	struct ddr_gen		*gen;
 	struct ddr_range	range;
-	struct delayed_work	work;
+	enum ddr_phase		phase;		/* ddr_io_enter() */
+	struct delayed_work	work;		/* phase.c */
 	struct list_head	parked;		/* error.c */
-	void			(*wake)(struct ddr_io *io);		/* its range is locked */
-	/* error.c, enum ddr_resolve */
-	void			(*resume)(struct ddr_io *io, u32 action);
-	u32			action;
+	u32			action;		/* the daemon's answer, enum ddr_resolve; error.c */
 	struct ddr_krec		mismatch;	/* error.c */
 	u64			block;		/* the current piece: its first block */
 	u32			blocks;
@@ -90,7 +105,6 @@ struct ddr_io {
  */
 struct ddr_buf {
 	struct ddr_io	*io;
-	void		(*end)(struct ddr_io *io);	/* all operations ended; any context */
 	atomic_t	pending;
 	/* roles of this round; BIT(g->roles): the shadow, which gets the same as its place */
 	u32		issued;
@@ -129,32 +143,30 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 
 /* ---- phase.c ------------------------------------------------------------- */
 
-/* From the beginning: the gate, the region, the range. May sleep for memory. */
-void ddr_io_start(struct ddr_io *io);
+static inline void ddr_io_enter(struct ddr_io *io, enum ddr_phase phase)
+{
+	io->phase = phase;
+}
+
 /*
- * Starts the io again from the beginning, in a work item of its own. It holds nothing. Any
- * context; the caller must not use the io any more.
+ * Runs the io from its phase on. In START and TAKE this may sleep for memory, in SEND and FAILED
+ * it is process context, in SENT any context. The caller must not use the io any more.
  */
-void ddr_io_restart(struct ddr_io *io);
+void ddr_io_run(struct ddr_io *io);
 /*
- * Calls @fn from io_wq (must not sleep for memory or for our locks) or from the bio_wq of its
- * class.
+ * Runs it in @phase from io_wq (must not sleep for memory or for our locks), or from the bio_wq
+ * of its class. Any context; the caller must not use the io any more.
  */
-void ddr_io_compute(struct ddr_io *io, work_func_t fn);
-void ddr_io_defer(struct ddr_io *io, work_func_t fn);
-/* After an error that is no member's fault: calls @fn from @wq a little later. */
+void ddr_io_compute(struct ddr_io *io, enum ddr_phase phase);
+void ddr_io_defer(struct ddr_io *io, enum ddr_phase phase);
+/* The same a little later, after an error that is no member's fault, from @wq. */
 #define DDR_RETRY_MS	20
 #define DDR_MAX_TRIES	250
-void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn);
+void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase);
 
 static inline struct workqueue_struct *ddr_io_wq(const struct ddr_io *io)
 {
 	return io->t->array->bio_wq[io->class];
-}
-
-static inline struct ddr_io *ddr_io_of(struct work_struct *work)
-{
-	return container_of(to_delayed_work(work), struct ddr_io, work);
 }
 
 /* ---- io.c ---------------------------------------------------------------- */
@@ -174,10 +186,10 @@ u32 ddr_io_member(struct ddr_io *io, u32 role);	/* the member for an operation o
 /* BIT() of the role that the shadow holds; 0: there is no shadow */
 u32 ddr_io_shadow_role(struct ddr_io *io);
 /*
- * Locks the range of the piece; false: @wake is called from bio_wq once it is locked, and the
- * caller must not use the io any more.
+ * Locks the range of the piece; false: it continues from bio_wq, in its phase TAKE, once that is
+ * locked, and the caller must not use the io any more.
  */
-bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io));
+bool ddr_io_lock(struct ddr_io *io, bool write);
 /*
  * The io must not continue now: releases everything that it holds. Its bio starts again, and
  * waits at the gate if that is still shut; or is ended according to ddr_array_bounces() with
@@ -186,11 +198,12 @@ bool ddr_io_lock(struct ddr_io *io, bool write, void (*wake)(struct ddr_io *io))
  */
 void ddr_io_turn_away(struct ddr_io *io, bool daemon);
 /*
- * Submits one operation of @opf to the member of each of @roles and calls @end once all have
- * ended, perhaps before it returns. Data: the role's buffer, the pages of the bio itself if
- * there is none (reads), nothing if the buffer has no pages.
+ * Submits one operation of @opf to the member of each of @roles. The io continues in its phase
+ * SENT, in any context, once all have ended, perhaps before this returns. Data: the role's
+ * buffer, the pages of the bio itself if there is none (reads), nothing if the buffer has no
+ * pages.
  */
-void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf, void (*end)(struct ddr_io *io));
+void ddr_io_submit(struct ddr_io *io, u32 roles, blk_opf_t opf);
 /* of a role that failed in this round */
 blk_status_t ddr_io_status(struct ddr_io *io, u32 role);
 /*
@@ -310,9 +323,10 @@ u32 ddr_parity_check(const struct ddr_geometry *g, void **ptr, u32 bytes, u32 ch
 
 /* ---- write.c read.c flush.c ---------------------------------------------- */
 
-void ddr_write_start(struct ddr_io *io);
-void ddr_read_start(struct ddr_io *io);
-void ddr_flush_start(struct ddr_io *io);
+/* of ddr_io_run() */
+void ddr_write_run(struct ddr_io *io);
+void ddr_read_run(struct ddr_io *io);
+void ddr_flush_run(struct ddr_io *io);
 
 /* ---- error.c ------------------------------------------------------------- */
 
@@ -337,19 +351,18 @@ void ddr_error_report(struct ddr_io *io, u32 member, u32 class);
 void ddr_error_of_flush_op(struct ddr_io *io, u32 role);
 /*
  * Waits for the daemon's answer to the error of @member and @class, which this io has reported;
- * the answer may have arrived already. Releases the buffer, except that of a flush. @resume runs
- * from io_wq. If waiting is not allowed, ends the bio. The io is in no generation. Any context;
- * the caller must not use the io any more.
+ * the answer may have arrived already. Releases the buffer, except that of a flush. The io
+ * continues from io_wq, in its phase ASKED with the answer in io->action. If waiting is not
+ * allowed, ends the bio. The io is in no generation. Any context; the caller must not use the io
+ * any more.
  */
-void ddr_error_park(struct ddr_io *io, u32 member, u32 class,
-		    void (*resume)(struct ddr_io *io, u32 action));
+void ddr_error_park(struct ddr_io *io, u32 member, u32 class);
 /*
  * A write or flush of the members @absent, which are in the array by their state, and for which
  * this table has no device, has failed: tells the daemon, leaves the generation and waits as above.
  * False: there is no such member. With nosync there never is.
  */
-bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent,
-			   void (*resume)(struct ddr_io *io, u32 action));
+bool ddr_error_park_absent(struct ddr_io *io, unsigned long absent);
 /*
  * Members (bit: member) that failed any flush, and about which the daemon has not decided. Any
  * context.
@@ -361,9 +374,8 @@ u32 ddr_error_flush_open(struct ddr_array *a);
  */
 u32 ddr_error_flush_lost(struct ddr_array *a);
 /* Waits until that is decided for @member. Any context. */
-void ddr_error_park_flush(struct ddr_io *io, u32 member,
-			  void (*resume)(struct ddr_io *io, u32 action));
-void ddr_error_park_mismatch(struct ddr_io *io, void (*resume)(struct ddr_io *io, u32 action));
+void ddr_error_park_flush(struct ddr_io *io, u32 member);
+void ddr_error_park_mismatch(struct ddr_io *io);
 /* nosync: decides without a daemon. True: @member is OUT now, and the others suffice. */
 bool ddr_error_decide(struct ddr_io *io, u32 member, u32 class);
 /* nosync, by hand: the same; false: the others would not suffice. */

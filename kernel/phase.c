@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How an I/O continues: from the beginning, or later, in a work item.
+ * The phases of an I/O: where it continues after a wait, at once or in a work item.
  *
  * Must never: use an io after it was handed to a work item.
  */
 #include "io.h"
 
-void ddr_io_start(struct ddr_io *io)
+void ddr_io_run(struct ddr_io *io)
 {
 	switch (io->op) {
 	case DDR_OP_READ:
-		ddr_read_start(io);
+		ddr_read_run(io);
 		break;
 	case DDR_OP_FLUSH:
-		ddr_flush_start(io);
+		ddr_flush_run(io);
 		break;
 	default:
-		ddr_write_start(io);
+		ddr_write_run(io);
 	}
 }
 
-static void ddr_io_start_work(struct work_struct *work)
+static void ddr_io_work(struct work_struct *work)
 {
-	ddr_io_start(ddr_io_of(work));
+	ddr_io_run(container_of(to_delayed_work(work), struct ddr_io, work));
 }
 
-void ddr_io_restart(struct ddr_io *io)
+static void ddr_io_queue(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase,
+			 unsigned long delay)
 {
-	ddr_io_defer(io, ddr_io_start_work);
+	ddr_io_enter(io, phase);
+	INIT_DELAYED_WORK(&io->work, ddr_io_work);
+	queue_delayed_work(wq, &io->work, delay);
 }
 
-void ddr_io_compute(struct ddr_io *io, work_func_t fn)
+void ddr_io_compute(struct ddr_io *io, enum ddr_phase phase)
 {
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(io->t->array->io_wq, &io->work, 0);
+	ddr_io_queue(io, io->t->array->io_wq, phase, 0);
 }
 
-void ddr_io_defer(struct ddr_io *io, work_func_t fn)
+void ddr_io_defer(struct ddr_io *io, enum ddr_phase phase)
 {
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(ddr_io_wq(io), &io->work, 0);
+	ddr_io_queue(io, ddr_io_wq(io), phase, 0);
 }
 
-void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, work_func_t fn)
+void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase)
 {
 	io->tries++;
-	INIT_DELAYED_WORK(&io->work, fn);
-	queue_delayed_work(wq, &io->work, msecs_to_jiffies(DDR_RETRY_MS));
+	ddr_io_queue(io, wq, phase, msecs_to_jiffies(DDR_RETRY_MS));
 }

@@ -17,9 +17,6 @@
 
 #define DDR_COPY_IN_IRQ		(32u << 10)	/* bytes; larger reads are copied by io_wq */
 
-static void ddr_read_end(struct ddr_io *io);
-static void ddr_read_go(struct ddr_io *io);
-
 /*
  * Can members read directly into the pages of the bio? Those of a caller in the kernel may have
  * any shape.
@@ -137,24 +134,14 @@ static u32 ddr_read_deliver(struct ddr_io *io)
 
 /* ---- errors ------------------------------------------------------------------------------- */
 
-static void ddr_read_restart(struct work_struct *work)
-{
-	ddr_read_start(ddr_io_of(work));
-}
-
-static void ddr_read_continue(struct work_struct *work)
-{
-	ddr_read_go(ddr_io_of(work));
-}
-
 /* The daemon has answered: the members may have changed, so forget what is known about them. */
-static void ddr_read_resume(struct ddr_io *io, u32 action)
+static void ddr_read_answered(struct ddr_io *io)
 {
-	switch (action) {
+	switch (io->action) {
 	case DDR_RES_RETRY:
 		io->avoid = 0;
 		io->flags &= ~DDR_IO_RECHECK;
-		ddr_io_defer(io, ddr_read_restart);
+		ddr_io_defer(io, DDR_PH_START);
 		break;
 	case DDR_RES_PASS:		/* a mismatch: the data is in the bio's pages already */
 		ddr_io_finish(io, BLK_STS_OK);
@@ -175,7 +162,7 @@ static void ddr_read_lost(struct ddr_io *io)
 		return;
 	}
 	ddr_io_drop(io, false);
-	ddr_error_park(io, io->error_member, io->error_class, ddr_read_resume);
+	ddr_error_park(io, io->error_member, io->error_class);
 }
 
 /*
@@ -196,9 +183,8 @@ static u32 ddr_read_class(struct ddr_io *io, u32 role, u32 class)
 }
 
 /* io_wq: reads again, without the members that failed. */
-static void ddr_read_failed(struct work_struct *work)
+static void ddr_read_failed(struct ddr_io *io)
 {
-	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
 	u32 class[DDR_GEO_MAX_ROLES];
 	unsigned long failed = 0;
@@ -229,9 +215,9 @@ static void ddr_read_failed(struct work_struct *work)
 				 ddr_read_class(io, role, class[role]));
 	ddr_io_drop_buf(io);
 	if (again)
-		ddr_io_retry(io, ddr_io_wq(io), ddr_read_continue);
+		ddr_io_retry(io, ddr_io_wq(io), DDR_PH_TAKE);
 	else
-		ddr_io_defer(io, ddr_read_continue);
+		ddr_io_defer(io, DDR_PH_TAKE);
 }
 
 /*
@@ -245,7 +231,7 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 	if (!(io->flags & DDR_IO_RECHECK) && !(io->flags & DDR_IO_RANGE)) {
 		io->flags |= DDR_IO_RECHECK;
 		ddr_io_drop_buf(io);
-		ddr_io_defer(io, ddr_read_continue);
+		ddr_io_defer(io, DDR_PH_TAKE);
 		return;
 	}
 	trace_ddraid_mismatch(a, io->block, io->blocks, roles);
@@ -257,7 +243,7 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 		return;
 	}
 	ddr_io_drop(io, false);
-	ddr_error_park_mismatch(io, ddr_read_resume);
+	ddr_error_park_mismatch(io);
 }
 
 /*
@@ -274,23 +260,18 @@ static void ddr_read_complete(struct ddr_io *io)
 		ddr_io_finish(io, BLK_STS_OK);
 }
 
-static void ddr_read_complete_work(struct work_struct *work)
-{
-	ddr_read_complete(ddr_io_of(work));
-}
-
 /* Any context. */
 static void ddr_read_end(struct ddr_io *io)
 {
 	bool compute = io->plan.lost || io->plan.check;
 
 	if (unlikely(io->buf->failed))
-		ddr_io_compute(io, ddr_read_failed);
+		ddr_io_compute(io, DDR_PH_FAILED);
 	else if ((!in_interrupt() && !irqs_disabled()) ||
 		 (!compute && io->bio->bi_iter.bi_size <= DDR_COPY_IN_IRQ))
 		ddr_read_complete(io);
 	else
-		ddr_io_compute(io, ddr_read_complete_work);
+		ddr_io_compute(io, DDR_PH_READ);
 }
 
 /* Suspect regions must not be reconstructed if the daemon says so. */
@@ -317,7 +298,7 @@ static void ddr_read_go(struct ddr_io *io)
 			return;
 		}
 		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) &&
-		    !(io->flags & DDR_IO_RANGE) && !ddr_io_lock(io, false, ddr_read_go))
+		    !(io->flags & DDR_IO_RANGE) && !ddr_io_lock(io, false))
 			return;
 		ddr_buf_get(io, io->plan.buffers, false, true);
 		ddr_gen_enter(io);
@@ -337,14 +318,41 @@ static void ddr_read_go(struct ddr_io *io)
 	ddr_point_wait(DDR_PT_READ_GATE);
 	if (plan.lost)
 		trace_ddraid_reconstruct(io->t->array, io->block, io->blocks, plan.lost, plan.read);
-	ddr_io_submit(io, plan.read, REQ_OP_READ, ddr_read_end);
+	ddr_io_submit(io, plan.read, REQ_OP_READ);
 }
 
 /* Process context; may sleep for memory. */
-void ddr_read_start(struct ddr_io *io)
+static void ddr_read_start(struct ddr_io *io)
 {
 	if (!ddr_array_admit(io->t->array, io->bio, false))
 		return;
 	ddr_io_piece(io);
+	ddr_io_enter(io, DDR_PH_TAKE);
 	ddr_read_go(io);
+}
+
+void ddr_read_run(struct ddr_io *io)
+{
+	switch (io->phase) {
+	case DDR_PH_START:
+		ddr_read_start(io);
+		break;
+	case DDR_PH_TAKE:
+		ddr_read_go(io);
+		break;
+	case DDR_PH_SENT:
+		ddr_read_end(io);
+		break;
+	case DDR_PH_FAILED:
+		ddr_read_failed(io);
+		break;
+	case DDR_PH_READ:
+		ddr_read_complete(io);
+		break;
+	case DDR_PH_ASKED:
+		ddr_read_answered(io);
+		break;
+	case DDR_PH_SEND:
+		WARN_ON_ONCE(true);
+	}
 }

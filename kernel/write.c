@@ -15,12 +15,6 @@
 #include "region.h"
 #include "trace.h"
 
-/* The second and later pieces of a write-zeroes bio start like the first one. */
-static void ddr_write_next(struct work_struct *work)
-{
-	ddr_write_start(ddr_io_of(work));
-}
-
 /* The piece is written. Any context. */
 static void ddr_write_done(struct ddr_io *io)
 {
@@ -29,8 +23,9 @@ static void ddr_write_done(struct ddr_io *io)
 		ddr_io_finish(io, BLK_STS_OK);
 		return;
 	}
+	/* the second and later pieces of a write-zeroes bio start like the first one */
 	ddr_io_drop(io, false);
-	ddr_io_defer(io, ddr_write_next);
+	ddr_io_defer(io, DDR_PH_START);
 }
 
 /*
@@ -61,10 +56,6 @@ static void ddr_write_fill(struct ddr_io *io, u32 roles)
 	buf->filled |= ddr_data_mask(g) | roles;
 }
 
-static void ddr_write_end(struct ddr_io *io);
-static void ddr_write_failed(struct work_struct *work);
-static void ddr_write_resume(struct ddr_io *io, u32 action);
-
 /*
  * Submits what is not yet written of the members that are in the array now; completes the piece
  * if nothing is left. Process context; does not allocate.
@@ -76,6 +67,7 @@ static void ddr_write_submit(struct ddr_io *io)
 	struct ddr_io_states now;
 	u32 todo, fill;
 
+	ddr_io_enter(io, DDR_PH_SEND);
 	ddr_gen_enter(io);
 	/*
 	 * again: it passed the gate before it waited for a range, for memory or for the daemon's
@@ -87,7 +79,7 @@ static void ddr_write_submit(struct ddr_io *io)
 	}
 	ddr_point_wait(DDR_PT_WRITE_GATE);
 	ddr_io_look(io, &now);
-	if (ddr_error_park_absent(io, now.absent, ddr_write_resume))
+	if (ddr_error_park_absent(io, now.absent))
 		return;
 	/* with too few members the blocks could not be read again */
 	if (hweight32(now.read) < ddr_geo_data(ddr_io_geo(io))) {
@@ -108,12 +100,7 @@ static void ddr_write_submit(struct ddr_io *io)
 		ddr_write_fill(io, todo == fill ? fill : fill | ddr_io_shadow_role(io));
 	}
 	io->flags |= DDR_IO_SENT;
-	ddr_io_submit(io, todo, opf, ddr_write_end);
-}
-
-static void ddr_write_again(struct work_struct *work)
-{
-	ddr_write_submit(ddr_io_of(work));
+	ddr_io_submit(io, todo, opf);
 }
 
 /* All operations of a round ended. Any context. */
@@ -129,13 +116,12 @@ static void ddr_write_end(struct ddr_io *io)
 	if (likely(!buf->failed))
 		ddr_write_done(io);
 	else
-		ddr_io_compute(io, ddr_write_failed);
+		ddr_io_compute(io, DDR_PH_FAILED);
 }
 
 /* io_wq */
-static void ddr_write_failed(struct work_struct *work)
+static void ddr_write_failed(struct ddr_io *io)
 {
-	struct ddr_io *io = ddr_io_of(work);
 	struct ddr_buf *buf = io->buf;
 	u32 failed_member = 0, failed_class = 0;
 	bool again = false, decided = true;
@@ -164,9 +150,9 @@ static void ddr_write_failed(struct work_struct *work)
 	if (!decided)
 		ddr_io_finish(io, ddr_error_status(failed_class));
 	else if (failed_class && !io->t->nosync)
-		ddr_error_park(io, failed_member, failed_class, ddr_write_resume);
+		ddr_error_park(io, failed_member, failed_class);
 	else if (again)
-		ddr_io_retry(io, io->t->array->io_wq, ddr_write_again);
+		ddr_io_retry(io, io->t->array->io_wq, DDR_PH_SEND);
 	else
 		ddr_write_submit(io);
 }
@@ -185,26 +171,21 @@ static void ddr_write_locked(struct ddr_io *io)
 	ddr_write_submit(io);
 }
 
-static void ddr_write_anew(struct work_struct *work)
-{
-	ddr_write_locked(ddr_io_of(work));
-}
-
 /*
  * The daemon has decided about a member that failed. The data is copied again: its owner may
  * have changed it since, so all members get it, also those that have it already.
  */
-static void ddr_write_resume(struct ddr_io *io, u32 action)
+static void ddr_write_answered(struct ddr_io *io)
 {
 	io->tries = 0;
-	if (action == DDR_RES_RETRY)
-		ddr_io_defer(io, ddr_write_anew);
+	if (io->action == DDR_RES_RETRY)
+		ddr_io_defer(io, DDR_PH_TAKE);
 	else
 		ddr_io_finish(io, BLK_STS_IOERR);
 }
 
 /* Process context; may sleep for memory. */
-void ddr_write_start(struct ddr_io *io)
+static void ddr_write_start(struct ddr_io *io)
 {
 	struct ddr_array *a = io->t->array;
 
@@ -222,6 +203,33 @@ void ddr_write_start(struct ddr_io *io)
 		}
 		io->flags |= DDR_IO_REGION;
 	}
-	if (ddr_io_lock(io, true, ddr_write_locked))
+	ddr_io_enter(io, DDR_PH_TAKE);
+	if (ddr_io_lock(io, true))
 		ddr_write_locked(io);
+}
+
+void ddr_write_run(struct ddr_io *io)
+{
+	switch (io->phase) {
+	case DDR_PH_START:
+		ddr_write_start(io);
+		break;
+	case DDR_PH_TAKE:
+		ddr_write_locked(io);
+		break;
+	case DDR_PH_SEND:
+		ddr_write_submit(io);
+		break;
+	case DDR_PH_SENT:
+		ddr_write_end(io);
+		break;
+	case DDR_PH_FAILED:
+		ddr_write_failed(io);
+		break;
+	case DDR_PH_ASKED:
+		ddr_write_answered(io);
+		break;
+	case DDR_PH_READ:
+		WARN_ON_ONCE(true);
+	}
 }

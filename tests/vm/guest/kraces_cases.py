@@ -10,7 +10,7 @@ import time
 from kchan import (APPLIED, BLOCK, CONFIG, ENABLE, ERROR, F_READS, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, KM_IN_SYNC, KM_OUT, KM_REBUILDING,
                    MEMBER, RESOLVE, RES_RETRY, SHADOW, THAW, Channel, wait_for)
 from kerr_cases import CHUNK, DISKS, Flush, array, content, dm, forget, out, raw, ready
-from kpoint import held, point
+from kpoint import held
 
 
 def applied_waits(ch, h, stop, **flags):
@@ -159,15 +159,17 @@ def case_cursor_mirror():
 
 
 def stopped_write(a, ch):
-    """A write whose member ends it late, after the daemon was silent for too long, with the result: try again."""
+    """A write that waits for the range of another one, which its member ends after the daemon was silent for too long."""
     forget(1, "hang", "on")
-    point("member_write", "status", "resource", 1)
+    first = IO(a.path, 4, 0x11)
+    first.waits()
     w = IO(a.path, 4, 0x22)
     w.waits()
     ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
     wait_for(lambda: a.status()[7] == "detached")
     time.sleep(0.5)
     forget(1, "hang", "off")
+    assert first.done() == 0
     return w
 
 
