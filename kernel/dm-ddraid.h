@@ -18,7 +18,7 @@
  *	command.c	the records of the daemon: checked, carried out
  *	engine.c	.map: the entry of a bio into the I/O engine
  *	io.c		the pieces of a bio, their member bios (the engine's private contract: io.h)
- *	phase.c		how an I/O continues: the work items that run it
+ *	phase.c		the phases of an I/O: where it continues after a wait
  *	generation.c	which I/O still uses older states of the members: APPLIED
  *	write.c		full-stripe writes, write-zeroes
  *	read.c		reads, reconstruction, verify_reads

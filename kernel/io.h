@@ -143,8 +143,17 @@ static inline const struct ddr_geometry *ddr_io_geo(const struct ddr_io *io)
 
 /* ---- phase.c ------------------------------------------------------------- */
 
+/* In a module for tests, and in one for a kernel with lockdep: warns if @to may not follow. */
+#if defined(DDR_TEST_POINTS) || defined(CONFIG_PROVE_LOCKING)
+#define DDR_CHECK_PHASES
+void ddr_phase_check(const struct ddr_io *io, enum ddr_phase to);
+#else
+static inline void ddr_phase_check(const struct ddr_io *io, enum ddr_phase to) { }
+#endif
+
 static inline void ddr_io_enter(struct ddr_io *io, enum ddr_phase phase)
 {
+	ddr_phase_check(io, phase);
 	io->phase = phase;
 }
 

@@ -2,9 +2,58 @@
 /*
  * The phases of an I/O: where it continues after a wait, at once or in a work item.
  *
- * Must never: use an io after it was handed to a work item.
+ * Must never: use an io after it was handed to a work item; send what did not ask at the gate, in
+ * its last phase before that.
  */
 #include "io.h"
+
+#ifdef DDR_CHECK_PHASES
+#define P(phase)	BIT(DDR_PH_##phase)
+
+/*
+ * By phase: those that may follow it. START follows where the gate was found shut, and where the
+ * next piece of a write-zeroes begins. The end of the bio may follow any of them.
+ */
+static const u8 ddr_write_after[] = {
+	[DDR_PH_START] = P(START) | P(TAKE),
+	[DDR_PH_TAKE] = P(SEND) | P(START),
+	[DDR_PH_SEND] = P(SEND) | P(SENT) | P(ASKED) | P(START),
+	[DDR_PH_SENT] = P(FAILED) | P(START),
+	[DDR_PH_FAILED] = P(SEND) | P(ASKED),
+	[DDR_PH_READ] = 0,
+	[DDR_PH_ASKED] = P(ASKED) | P(TAKE),
+};
+
+static const u8 ddr_flush_after[] = {
+	[DDR_PH_START] = P(START) | P(SEND),
+	[DDR_PH_TAKE] = 0,
+	[DDR_PH_SEND] = P(SEND) | P(SENT) | P(ASKED) | P(START),
+	[DDR_PH_SENT] = P(FAILED) | P(ASKED),
+	[DDR_PH_FAILED] = P(SEND),
+	[DDR_PH_READ] = 0,
+	[DDR_PH_ASKED] = P(ASKED) | P(SEND),
+};
+
+static const u8 ddr_read_after[] = {
+	[DDR_PH_START] = P(START) | P(TAKE),
+	[DDR_PH_TAKE] = P(SENT) | P(ASKED) | P(START),
+	[DDR_PH_SEND] = 0,
+	[DDR_PH_SENT] = P(FAILED) | P(READ) | P(TAKE) | P(ASKED),
+	[DDR_PH_FAILED] = P(TAKE),
+	[DDR_PH_READ] = P(TAKE) | P(ASKED),
+	[DDR_PH_ASKED] = P(ASKED) | P(START),
+};
+#undef P
+
+void ddr_phase_check(const struct ddr_io *io, enum ddr_phase to)
+{
+	const u8 *after = io->op == DDR_OP_READ ? ddr_read_after :
+			  io->op == DDR_OP_FLUSH ? ddr_flush_after : ddr_write_after;
+
+	WARN_ONCE(!(after[io->phase] & BIT(to)), "ddraid: op %u, phase %u to %u", io->op,
+		  io->phase, to);
+}
+#endif
 
 void ddr_io_run(struct ddr_io *io)
 {

@@ -75,9 +75,9 @@ PARTS = (
     Group("Daemon: parts", "They appear within events, within the daemon's log, and within answers to the command.", ["daemon/**/*.[ch]"], {}),
     Group("Command: parts", "They appear within what `ddraid` prints.", ["cli/*.[ch]"], {}),
 )
-# Texts that these functions take are no messages: they are output, are compared, or are for programs. C() is a row of the tables in doc/protocol.md.
+# Texts that these functions take are no messages: they are output, are compared, are for programs, or name a fault in the code. C() is a row of the tables in doc/protocol.md.
 OUTPUT = re.compile(r"printf|puts|str(n?casen?)?n?cmp|strstr|strpbrk|strspn|f?s?scanf|DMEMIT|seq_printf|TP_printk|TRACE_\w+|MODULE_\w+|module_param\w*|sd_notify|"
-                    r"json_object_\w+|static_assert|_Static_assert|BUILD_BUG_ON\w*|__attribute__|fopen|system|C")
+                    r"json_object_\w+|static_assert|_Static_assert|BUILD_BUG_ON\w*|WARN_ONCE|__attribute__|fopen|system|C")
 # Nor are the texts in tables of these types: they are help.
 HELP = re.compile(r"struct (cli_command|ddr_option)\b")
 
