@@ -8,7 +8,10 @@
 
 What passed is kept in DDRAID_CACHE/prove, one file for each proof and tree. The tree is the content of all files of the
 repository but doc/ and texts that no program reads: commits that differ in those only add up. A proof that was cut goes on
-where it was; any other change begins anew. Exit code: 0 all is proved, 1 something failed (the seed is named and shrunk), 2 usage.
+where it was; any other change begins anew. What ran while such a file changed counts for no tree. Exit code: 0 all is proved, 1
+something failed (the seed is named and shrunk), 2 usage, 3 the tree changed.
+
+    prove.py tree       prints the tree: quickstart gives it, as it was before the build, in DDRAID_PROVE_TREE
 """
 import argparse
 import concurrent.futures
@@ -64,6 +67,10 @@ def stamp():
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
+class Changed(Exception):
+    """The files are not those any more whose proof this is."""
+
+
 class Record:
     """What passed, and what failed, of one proof on one tree. Written after each step, as a whole or not at all."""
 
@@ -84,6 +91,11 @@ class Record:
             sys.exit(f"prove: this proof is running already, on the same tree ({self.path.with_suffix('.lock')})")
         if commit(self.top) not in self.data["commits"]:
             self.data["commits"].append(commit(self.top))
+
+    def same(self):
+        """The files are still those of this record. What ran or was built meanwhile may be neither of the old nor of the new ones."""
+        if tree(self.top) != self.tree:
+            raise Changed("files of the repository changed meanwhile, so the last run counts for nothing; run it again")
 
     def save(self):
         new = self.path.with_suffix(".new")
@@ -169,6 +181,11 @@ def own_copy(record, program):
     build = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", record.top / "build"))
     copy = record.directory / f"{program}-{record.tree}-{os.getpid()}"
     shutil.copy2(build / "tests/sim" / program, copy)
+    try:
+        record.same()
+    except Changed:
+        copy.unlink()
+        raise
     return copy
 
 
@@ -259,6 +276,7 @@ def drills(record, args):
             with open(log, "w", encoding="utf-8") as to:
                 rc = subprocess.run(["/usr/bin/python3", str(record.top / f"tests/drills/{name}.py")], stdout=to, stderr=to,
                                     stdin=subprocess.DEVNULL, check=False).returncode
+            record.same()	# a drill runs what lies in the tree
             if rc:
                 record.data["failed"][name] = str(log)
                 record.save()
@@ -282,6 +300,7 @@ def arguments():
     one.add_argument("--nodes", type=lambda text: [int(n) for n in text.split(",")], default=[1, 3], help="numbers of nodes [1,3]")
     one.add_argument("--jobs", type=int, default=os.cpu_count())
     one.add_argument("--daemon", action="store_true", help="with real daemons (doc/simulator.md)")
+    kinds.add_parser("tree", help="the tree that a proof would be of")
     two = kinds.add_parser("drills", help="faults under load in virtual machines")
     two.add_argument("--times", type=int, default=10, help="how often each [10]")
     two.add_argument("names", nargs="*", metavar="DRILL")
@@ -292,14 +311,24 @@ def arguments():
 
 def main():
     args = arguments()
+    if args.name == "tree":
+        print(tree(args.top.resolve()))
+        return 0
     record = Record(args.name, args.top.resolve())
     if args.status:
         {"seeds": seeds_status, "drills": drills_status}[args.name](record, args)
         return 0
+    if (os.environ.get("DDRAID_PROVE_TREE") or record.tree) != record.tree:
+        say("prove: files of the repository changed while it was built; run it again")
+        return 3
     record.lock()
     record.save()
     {"seeds": seeds_status, "drills": drills_status}[args.name](record, args)
-    return {"seeds": seeds, "drills": drills}[args.name](record, args)
+    try:
+        return {"seeds": seeds, "drills": drills}[args.name](record, args)
+    except Changed as why:
+        say(f"prove: {why}")
+        return 3
 
 
 if __name__ == "__main__":

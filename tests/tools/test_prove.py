@@ -35,11 +35,13 @@ sleep "${DDRSIM_SLEEP:-0}"
 @pytest.fixture(name="place")
 def fixture_place(tmp_path):
     top = tmp_path / "top"
-    for name, text in (("lib/x.c", "one"), ("doc/x.md", "one"), ("tests/drills/flip.py", "# __main__\nimport sys, os\nsys.exit(os.path.exists(sys.argv[0] + '.bad'))\n"),
-                       ("build/tests/sim/ddrsim", DDRSIM), (".gitignore", "/build\n")):
+    for name, text in (("lib/x.c", "one"), ("doc/x.md", "one"), ("tests/drills/flip.py", "# __main__\nimport sys, os\nos.path.exists(sys.argv[0] + '.edits') and open('lib/x.c', 'a').write('.')\n"
+                        "sys.exit(os.path.exists(sys.argv[0] + '.bad'))\n"),
+                       ("build/tests/sim/ddrsim", DDRSIM), ("build/tests/sim/ddrsim-daemon", DDRSIM), (".gitignore", "/build\n")):
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
-    (top / "build/tests/sim/ddrsim").chmod(0o755)
+    for program in ("ddrsim", "ddrsim-daemon"):
+        (top / "build/tests/sim" / program).chmod(0o755)
     git(top, "init", "-q")
     git(top, "add", ".")
     git(top, "commit", "-q", "-m", "one")
@@ -58,8 +60,8 @@ def environment(place, **more):
     return dict(os.environ, DDRAID_CACHE=str(place / "cache"), DDRAID_BUILDDIR=str(place / "top/build"), **more)
 
 
-def prove(place, *arguments):
-    done = subprocess.run(command(place, *arguments), env=environment(place), capture_output=True, text=True, check=False)
+def prove(place, *arguments, **more):
+    done = subprocess.run(command(place, *arguments), cwd=place / "top", env=environment(place, **more), capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -141,3 +143,30 @@ def test_drills_count_and_a_failure_ends_the_proof(place):
     rc, said = prove(place, "drills", "--times", "5")
     assert rc == 1 and "FAILED: drill flip, 5 of 5" in said
     assert prove(place, "drills", "nothing")[0] == 2
+
+
+def test_seeds_of_real_daemons_count_apart(place):
+    assert seeds(place)[0] == 0
+    rc, said = seeds(place, "--daemon")
+    assert rc == 0 and "PROVED: 60 seeds x 100 events, 3 nodes with real daemons" in said and len(ran(place)) == 12
+
+
+def test_what_was_built_of_other_files_is_not_run(place):
+    before = prove(place, "tree")[1].strip()
+    (place / "top/lib/x.c").write_text("two")
+    rc, said = prove(place, "seeds", "--seeds", "10", "--nodes", "3", DDRAID_PROVE_TREE=before)
+    assert rc == 3 and "changed while it was built" in said and ran(place) == []
+    assert prove(place, "seeds", "--seeds", "10", "--nodes", "3", DDRAID_PROVE_TREE=prove(place, "tree")[1].strip())[0] == 0
+
+
+def test_a_drill_during_which_files_changed_counts_for_nothing(place):
+    (place / "top/.gitignore").write_text("/build\n*.edits\n")
+    edits = place / "top/tests/drills/flip.py.edits"
+    edits.write_text("")
+    before = prove(place, "tree")[1]
+    rc, said = prove(place, "drills", "--times", "2")
+    assert rc == 3 and "counts for nothing" in said and prove(place, "tree")[1] != before
+    edits.unlink()
+    assert "0 of 2 passed, 2 to do" in prove(place, "drills", "--times", "2", "--status")[1]
+    (place / "top/lib/x.c").write_text("one")
+    assert prove(place, "tree")[1] == before and "0 of 2 passed, 2 to do" in prove(place, "drills", "--times", "2", "--status")[1]
