@@ -108,7 +108,7 @@ static uint32_t machines(const struct sim *s, uint32_t part)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < s->n_nodes; i++)
-		n += s->node[i].up && s->node[i].part == part;
+		n += s->node[i].up && !s->node[i].deaf && s->node[i].part == part;
 	return n;
 }
 
@@ -116,7 +116,7 @@ void cluster_word(struct sim *s, struct node *n, struct ddr_input *in)
 {
 	n->quorum_due = false;
 	for (uint32_t i = 0; i < s->n_nodes; i++)
-		if (s->node[i].up && s->node[i].part == n->part)
+		if (s->node[i].up && !s->node[i].deaf && s->node[i].part == n->part)
 			in->nodes[in->n_nodes++] = s->node[i].id;
 	in->ring = n->q_ring = s->ring[n->part];
 	in->quorate = n->q_quorate = machines(s, n->part) * 2 > s->n_nodes;
@@ -127,7 +127,7 @@ bool cluster_quorum(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_QUORUM };
 
-	if (!n->sm || !n->quorum_due)
+	if (!n->sm || !n->quorum_due || n->stopped)
 		return false;
 	cluster_word(s, n, &in);
 	node_step(s, n, &in);
@@ -140,7 +140,7 @@ bool cluster_deliver(struct sim *s, struct node *n)
 	struct ddr_input in = { .type = DDR_IN_MSG };
 	static struct bus_event e;
 
-	if (!n->sm || !n->n_events)
+	if (!n->sm || !n->n_events || n->stopped)
 		return false;
 	e = n->events[0];
 	memmove(n->events, n->events + 1, --n->n_events * sizeof(e));
@@ -226,7 +226,7 @@ static void reconfigure(struct sim *s, const uint32_t *old)
 	for (uint32_t p = 0; p < s->n_nodes; p++)
 		s->ring[p] = ++s->bus.ring;
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
-		n->quorum_due |= n->up;
+		n->quorum_due |= n->up && !n->deaf;
 		if (n->in_group && steps)
 			push_view(s, n, n->part, old);
 		if (n->in_group)
@@ -249,6 +249,24 @@ bool cluster_parts(struct sim *s, uint64_t in)
 	for (uint32_t i = 0; i < s->n_nodes; i++) {
 		s->node[i].part = (uint32_t)(in >> 4 * i & 15) % s->n_nodes;
 		sim_trace(s, "network: node %u in part %u", s->node[i].id, s->node[i].part);
+	}
+	reconfigure(s, old);
+	return true;
+}
+
+bool cluster_corosync(struct sim *s, struct node *n, bool ends)
+{
+	uint32_t old[SIM_MAX_NODES];
+
+	if (!sim_real || !s->cluster || !n->up || n->deaf == ends)
+		return false;
+	sim_trace(s, "node %u: corosync %s", n->id, ends ? "ends" : "runs again");
+	parts(s, old);
+	n->deaf = ends;
+	if (ends) {
+		n->in_group = n->quorum_due = false;
+		n->n_events = n->n_outbox = 0;
+		node_group_ended(s, n);
 	}
 	reconfigure(s, old);
 	return true;
@@ -301,7 +319,7 @@ void cluster_power_off(struct sim *s, struct node *n)
 	sim_trace(s, "node %u: power off", n->id);
 	n->up = false;
 	node_power(s, n);
-	n->leaving = n->left = n->gave_up = false;
+	n->leaving = n->left = n->gave_up = n->deaf = false;
 	parts(s, old);
 	reconfigure(s, old);
 	s->stats[STAT_DEATHS]++;
@@ -363,6 +381,7 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 			s->fence[i].pid = n->pid;
 			s->fence[i].target = out->node;
 			s->fence[i].failure = out->failure;
+			s->fence[i].hangs = sim_real && !s->calm && sim_chance(s, 10);
 			return;
 		}
 	sim_violation(s, "more fencing under way than nodes could need");
@@ -381,9 +400,9 @@ bool cluster_fence_event(struct sim *s)
 	uint32_t i = (uint32_t)sim_rand(s, SIM_MAX_FENCES);
 	struct act a = act_of(ACT_FENCE_ENDS, NULL);
 
-	for (uint32_t left = SIM_MAX_FENCES; left && !s->fence[i].used; left--)
+	for (uint32_t left = SIM_MAX_FENCES; left && !(s->fence[i].used && (!s->fence[i].hangs || s->calm)); left--)
 		i = (i + 1) % SIM_MAX_FENCES;
-	if (!s->fence[i].used)
+	if (!s->fence[i].used || (s->fence[i].hangs && !s->calm))
 		return false;
 	a.node = (uint8_t)s->fence[i].by;
 	a.arg[0] = s->fence[i].target;
@@ -404,8 +423,8 @@ bool cluster_fence_ends(struct sim *s, const struct act *a)
 
 	while (i < SIM_MAX_FENCES && !(s->fence[i].used && s->fence[i].by == a->node && s->fence[i].target == a->arg[0] && left-- == 0))
 		i++;
-	if (i == SIM_MAX_FENCES)
-		return false;
+	if (i == SIM_MAX_FENCES || s->node[s->fence[i].by - 1].stopped)
+		return false;		/* the answer waits for it */
 	s->fence[i].used = false;
 	in.node = s->fence[i].target;
 	in.failure = s->fence[i].failure;

@@ -35,7 +35,7 @@ static bool nobody_uses(const struct sim *s, uint32_t member)
 	return true;
 }
 
-static bool may_put_back(const struct sim *s, const struct node *n, uint32_t m)
+bool sim_may_put_back(const struct sim *s, const struct node *n, uint32_t m)
 {
 	struct ddr_super sb;
 
@@ -49,24 +49,27 @@ static bool operator_seeks(struct sim *s, struct node *n)
 	struct act a = act_of(ACT_PUT_BACK, n);
 
 	a.arg[0] = sim_rand(s, s->sb0.members);
-	if (!may_put_back(s, n, (uint32_t)a.arg[0]))
+	if (!sim_may_put_back(s, n, (uint32_t)a.arg[0]))
 		return false;
 	a.arg[1] = s->disk[a.arg[0]].dead && sim_chance(s, 4);
 	return sim_act(s, a);
 }
 
-bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead)
+bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_SEEK, .member = m };
 	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
 
-	if (!may_put_back(s, n, m))
+	if (!sim_may_put_back(s, n, m))
 		return false;
 	if (!d->dead || !dead) {
 		disk_back(s, d);
 		sim_trace(s, "member %u is back", m);
 	}
-	node_step(s, n, &in);
+	if (asked)
+		node_step(s, n, &in);
+	for (struct node *o = s->node; !asked && o < s->node + s->n_nodes; o++)
+		node_hears(s, o, NEWS_CHANGED, m);
 	return true;
 }
 
@@ -179,7 +182,7 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 /* For a quarter of io_timeout at most, which must cost nothing; or for longer, and then it has failed on this node. */
 #define SHORT_MS	5000u
 
-bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms)
+bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms, bool kernel)
 {
 	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
 
@@ -192,6 +195,7 @@ bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms)
 		d->was_cut |= 1u << (n - s->node);
 	}
 	d->hangs_until[n - s->node] = s->now + ms;
+	d->hangs_kernel = kernel ? d->hangs_kernel | 1u << (n - s->node) : d->hangs_kernel & ~(1u << (n - s->node));
 	s->stats[STAT_FAULTS]++;
 	sim_trace(s, "fault: member %u hangs for %llu ms on node %u", m, (unsigned long long)ms, n->id);
 	return true;
@@ -203,6 +207,7 @@ static void hangs(struct sim *s, struct node *n, struct disk *d)
 
 	a.arg[0] = (uint64_t)(d - s->disk);
 	a.arg[1] = 1 + sim_rand(s, sim_chance(s, 2) ? SHORT_MS : 20 * SHORT_MS);
+	a.arg[2] = sim_chance(s, 2);
 	sim_act(s, a);
 }
 

@@ -440,10 +440,38 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 		op->state = OP_PARKING;
 }
 
-/* Does any part of it end without outside help? */
-static bool op_moves(const struct op *op)
+uint64_t kernel_ended[SIM_MAX_NODES][DDR_MAX_MEMBERS];
+
+uint32_t kernel_pending(const struct kernel *k, uint32_t member)
 {
-	return op->state == OP_PARKING || (op->state == OP_FLIGHT && op->pend);
+	uint32_t n = 0;
+
+	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
+		for (uint32_t p = 0; op->state == OP_FLIGHT && op->pend >> p; p++)
+			n += op->pend >> p & 1 && k->disk[p] == member;
+	return n;
+}
+
+/* Places of members that hang for this kernel: nothing in flight to them ends. */
+static uint32_t hanging(struct sim *s, struct kernel *k)
+{
+	uint32_t i = (uint32_t)(kernel_node(s, k) - s->node), places = 0;
+
+	for (uint32_t p = 0; sim_real && !s->calm && p < DDR_UAPI_PLACES; p++)
+		if (k->disk[p] != SIM_NOBODY && s->disk[k->disk[p]].hangs_kernel >> i & 1 && s->disk[k->disk[p]].hangs_until[i] > s->now)
+			places |= 1u << p;
+	return places;
+}
+
+/* Does any part of it end without outside help? A read waits for all that it reads from. */
+static bool op_moves(struct sim *s, struct kernel *k, const struct op *op)
+{
+	uint32_t hang;
+
+	if (op->state != OP_FLIGHT || !op->pend)
+		return op->state == OP_PARKING;
+	hang = hanging(s, k);
+	return op->kind == OP_READ ? !hang : op->pend & ~hang;
 }
 
 static void op_event(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
@@ -453,11 +481,14 @@ static void op_event(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
 	} else if (op->kind == OP_READ) {
 		read_end(s, k, op);
 	} else {
+		uint32_t hang = hanging(s, k);
+
 		do {
-			while (!(op->pend >> m & 1))
+			while (!(op->pend & ~hang & 1u << m))
 				m = (m + 1) % DDR_UAPI_PLACES;
+			kernel_ended[kernel_node(s, k) - s->node][k->disk[m] % DDR_MAX_MEMBERS]++;
 			member_end(s, k, op, m);
-		} while (s->cluster && op->state == OP_FLIGHT && op->pend && !sim_chance(s, 4));
+		} while (s->cluster && op->state == OP_FLIGHT && op->pend & ~hang && !sim_chance(s, 4));
 	}
 	kernel_run(s, k);
 }
@@ -465,7 +496,7 @@ static void op_event(struct sim *s, struct kernel *k, struct op *op, uint32_t m)
 bool kernel_op_act(struct sim *s, struct kernel *k, uint32_t id, uint32_t m)
 {
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op->id == id && op_moves(op)) {
+		if (op->id == id && op_moves(s, k, op)) {
 			op_event(s, k, op, m % DDR_UAPI_PLACES);
 			return true;
 		}
@@ -475,7 +506,7 @@ bool kernel_op_act(struct sim *s, struct kernel *k, uint32_t id, uint32_t m)
 bool kernel_op_any(struct sim *s, struct kernel *k)
 {
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
-		if (op_moves(op)) {
+		if (op_moves(s, k, op)) {
 			op_event(s, k, op, 0);
 			return true;
 		}
@@ -492,7 +523,7 @@ bool kernel_event(struct sim *s, struct kernel *k)
 
 		a.arg[0] = op->id;
 		a.arg[1] = sim_rand(s, s->g.roles);
-		if (op_moves(op))
+		if (op_moves(s, k, op))
 			return sim_act(s, a);
 	}
 	return false;

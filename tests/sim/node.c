@@ -259,3 +259,37 @@ void node_power(struct sim *s, struct node *n)
 	check_crash(s);
 	s->boot++;
 }
+
+/* ---- what only real daemons can meet ------------------------------------------- */
+
+bool node_stops(struct sim *s, struct node *n, bool stop)
+{
+	(void)s;
+	(void)n;
+	(void)stop;
+	return false;
+}
+
+bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
+{
+	(void)s;
+	(void)n;
+	(void)what;
+	(void)error;
+	return false;
+}
+
+bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member)
+{
+	(void)s;
+	(void)n;
+	(void)what;
+	(void)member;
+	return false;
+}
+
+void node_group_ended(struct sim *s, struct node *n)
+{
+	(void)s;
+	(void)n;
+}

@@ -50,7 +50,7 @@ bool leave_ends(struct sim *s, struct node *n)
 
 bool leave_go_on(struct sim *s, struct node *n)
 {
-	if (!n->leaving || !n->sm)
+	if (!n->leaving || !n->sm || n->stopped)
 		return false;
 	if (!n->clean_asked && !kernel_busy(&n->k)) {
 		n->clean_asked = true;
@@ -244,7 +244,8 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 		gather(s, false);
 		return;
 	case SLEEP:
-		n->asleep = s->event + 20 + sim_rand(s, 300);
+		if (!sim_real)	/* those stop (world.c) */
+			n->asleep = s->event + 20 + sim_rand(s, 300);
 		return;
 	case MEMBER:
 		sim_member_fault(s, n);
@@ -457,6 +458,8 @@ void cluster_one_event(struct sim *s)
 
 	s->event++;
 	sim_pools(s);
+	if (sim_real)
+		world_event(s, n);
 	if (s->storm.hot_left && --s->storm.hot_left == 0) {
 		s->stats[STAT_STEERED]++;
 		misfortune(s, &s->node[s->storm.hot_node - 1]);
@@ -505,6 +508,7 @@ static bool at_rest(const struct sim *s)
 
 void cluster_calm(struct sim *s)
 {
+	world_calm(s);
 	s->calm = true;
 	cluster_heal(s);
 	grow_calm(s);

@@ -27,6 +27,7 @@
  *	scale.c		the cost of operations in large clusters
  *	single.c	a world, the schedule of one node, liveness
  *	faults.c	failures of members, and what the operator does about members
+ *	world.c		what befalls real daemons beside that: processes that stop, corosync that ends, calls that fail, events of devices
  *	main.c		options
  *
  * A chunk is a token of 64 bits. P is the XOR of the data tokens and Q their Reed-Solomon sum byte by byte, so parity is as real as
@@ -76,6 +77,7 @@ struct disk {
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	uint32_t cut;		/* nodes that do not reach it: their requests fail, like those to a dead disk (bit: index of the node) */
 	uint64_t hangs_until[SIM_MAX_NODES];	/* real daemons: requests of this node end no earlier (s->now) */
+	uint32_t hangs_kernel;	/* nodes on which that holds for the kernel's own requests, too */
 	uint32_t was_cut;	/* nodes whose kernel may still report such a failure */
 	uint32_t faulted;	/* nodes whose kernel has seen it fail a write or flush: its contents may be old */
 	bool dropped;		/* a flush failed, and its cache was dropped */
@@ -185,6 +187,9 @@ bool kernel_writes(const struct kernel *k, uint64_t block);
 /* It has a grant and no drained range stops it: a write may start at any moment. */
 bool kernel_may_write(const struct sim *s, const struct kernel *k, uint64_t block);
 bool kernel_in_flight(const struct kernel *k);
+/* Requests of it to the member, and (in all runs) those that have ended. */
+uint32_t kernel_pending(const struct kernel *k, uint32_t member);
+extern uint64_t kernel_ended[SIM_MAX_NODES][DDR_MAX_MEMBERS];
 /* The member from which a read of the block takes the chunk of the place, or SIM_NOBODY. */
 uint32_t kernel_reads(const struct kernel *k, uint32_t place, uint64_t block);
 /* Everything that waits for the daemon is handed back, and comes again: a table is about to be changed. */
@@ -258,6 +263,10 @@ struct node {
 	uint32_t n_io;			/* of io[], used */
 	bool resynced[SIM_MAX_REGIONS];	/* by a job of it, since it last read a dead node's slot */
 	uint64_t asleep;		/* event until which its daemon gets no CPU time */
+	/* real daemons (world.c) */
+	bool stopped;			/* by SIGSTOP: neither callbacks nor timers nor threads */
+	bool deaf;			/* corosync does not run on it */
+	uint64_t stopped_until, deaf_until;	/* events */
 	int crash_after;		/* the daemon dies after this many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -286,6 +295,12 @@ bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum dis
 /* Does this write of a job fail on the member? */
 bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t m);
 bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d);
+
+/* Real daemons only (world.c), else false: nothing happens. */
+bool node_stops(struct sim *s, struct node *n, bool stop);	/* by SIGSTOP, or goes on */
+bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error);	/* its next call of that kind */
+bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member);	/* of a block device, from its kernel */
+void node_group_ended(struct sim *s, struct node *n);	/* corosync on its machine */
 
 /* ---- job ----------------------------------------------------------------------- */
 
@@ -362,6 +377,14 @@ struct storm {
 };
 
 
+/* Events that only real daemons see (world.c), likewise. */
+enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_EVENTS };
+struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
+
+/* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
+enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, WORLD_CALLS };
+enum world_news { NEWS_CHANGED, NEWS_PATH, NEWS_LOST, WORLD_NEWS };
+
 /* The expected contents of a block. Versions are numbers of writes; 0: the contents before. */
 struct truth {
 	uint64_t base[8];		/* by data role: durable, as promised by a flush or found after a crash */
@@ -407,9 +430,10 @@ struct sim {
 	uint64_t cookie, now;
 	uint8_t boot;
 	uint64_t ring[SIM_MAX_NODES];	/* of each part of the network */
-	struct { bool used; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_FENCES];
+	struct { bool used, hangs; uint32_t by, target; uint64_t failure, pid; } fence[SIM_MAX_FENCES];	/* hangs: until the end of the run */
 	bool fencing;
 	struct storm storm;
+	struct world world;
 	struct late *late;		/* in flight from dead machines */
 	uint32_t n_late, room_late;
 	struct { uint64_t place, digest; } digest[SIM_DIGESTS];
@@ -459,11 +483,20 @@ bool sim_quorate(struct sim *s, struct node *n);	/* loses quorum if it has it, o
 /* Faults, as far as the array tolerates them; false: it does not. @m: the member. */
 bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
 bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
-bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms);
-bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead);
+bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms, bool kernel);
+/* @asked: by the operator; else the kernels report the device, and the daemons see for themselves. */
+bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked);
+bool sim_may_put_back(const struct sim *s, const struct node *n, uint32_t m);
 bool sim_may_fail(struct sim *s, uint32_t m, bool counted);
 void sim_operator_fails(struct sim *s, struct node *n);
 void sim_old_disk_dies(struct sim *s);
+
+/* ---- world.c -------------------------------------------------------------------- */
+
+void world_draw(struct sim *s);
+/* Once an event: something may happen to the node, and what has lasted long enough ends. */
+void world_event(struct sim *s, struct node *n);
+void world_calm(struct sim *s);
 
 /* ---- checkers ------------------------------------------------------------------ */
 
@@ -542,6 +575,7 @@ void cluster_isolate(struct sim *s, struct node *n);
 void cluster_heal(struct sim *s);
 void cluster_flap(struct sim *s);		/* a new ring of the same nodes */
 bool cluster_parts(struct sim *s, uint64_t parts);	/* the part of each node: 4 bits */
+bool cluster_corosync(struct sim *s, struct node *n, bool ends);	/* it ends on the node, or comes back */
 void cluster_power_off(struct sim *s, struct node *n);
 bool cluster_power_on(struct sim *s, struct node *n);
 void cluster_blackout(struct sim *s);

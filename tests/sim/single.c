@@ -268,6 +268,8 @@ static void one_event(struct sim *s)
 
 	s->event++;
 	sim_pools(s);
+	if (sim_real)
+		world_event(s, n);
 	tick.arg[0] = what >= 6 && what < 40 ? 1 + sim_rand(s, 3000) : 0;
 	if (what < 6)
 		misfortune(s, n);
@@ -315,6 +317,7 @@ void sim_calm(struct sim *s)
 	struct node *n = &s->node[0];
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 0 }, stay = { .type = DDR_IN_OP_STAY };
 
+	world_calm(s);
 	s->calm = true;
 	grow_calm(s);
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
@@ -372,6 +375,8 @@ bool sim_run_seed(struct sim *s, const struct sim_run *r)
 		world_init(s, r->seed, r->events, r->nodes);
 		if (s->cluster)
 			cluster_init(s);
+		if (sim_real)
+			world_draw(s);
 		s->tape = r->tape;
 		(s->tape && s->tape->replay ? tape_replay : schedule)(s);
 	}

@@ -166,8 +166,8 @@ static bool disks(struct sim *s, struct node *n, const struct act *a)
 	switch (a->verb) {
 	case ACT_DISK: return sim_disk_fails(s, (uint32_t)a->arg[0], (enum disk_fault)a->sub);
 	case ACT_CUT: return sim_disk_cut(s, n, (uint32_t)a->arg[0]);
-	case ACT_HANG: return sim_disk_hangs(s, n, (uint32_t)a->arg[0], a->arg[1]);
-	case ACT_PUT_BACK: return sim_put_back(s, n, (uint32_t)a->arg[0], a->arg[1]);
+	case ACT_HANG: return sim_disk_hangs(s, n, (uint32_t)a->arg[0], a->arg[1], a->arg[2]);
+	case ACT_PUT_BACK: return sim_put_back(s, n, (uint32_t)a->arg[0], a->arg[1], !a->arg[2]);
 	case ACT_FULL:
 	case ACT_SPACE:
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
@@ -208,6 +208,10 @@ static bool act_do(struct sim *s, const struct act *a)
 	case ACT_STAY: return leave_ends(s, n);
 	case ACT_LEAVE_GOES_ON: return leave_go_on(s, n);
 	case ACT_OPERATOR: return operator(s, n, a);
+	case ACT_STOP: return node_stops(s, n, a->arg[0]);
+	case ACT_COROSYNC: return cluster_corosync(s, n, a->arg[0]);
+	case ACT_CALL: return node_call_fails(s, n, a->sub, (int)a->arg[0]);
+	case ACT_UEVENT: return node_hears(s, n, a->sub, (uint32_t)a->arg[0]);
 	case ACT_TICK:
 		sim_tick(s, n, a->arg[0]);
 		return true;

@@ -2,7 +2,7 @@
 /*
  * A tape as text: a scenario whose first command is "> sim". tests/scenarios/run.c runs it beside the others.
  *
- *	> sim seed=17 nodes=3			the array, its disks, and what is likely, as of this seed
+ *	> sim seed=17 nodes=3			the array, its disks, and what is likely, as of this seed; with daemons=1: for ddrsim --daemon
  *	> 2: write start=12 count=2 id=1	an act of node 2; what is 0 is left out
  *	> network parts=0x10			... of no node
  *	> 2: op id=1 draws=1,0,1		what the act draws itself, as far as it is not 0
@@ -39,11 +39,25 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "disk-bad-sector", ACT_DISK, FAULT_READ_MEDIUM, { "member" } },
 	{ "disk-no-space", ACT_DISK, FAULT_NOSPC, { "member" } },
 	{ "disk-cut-off", ACT_CUT, 0, { "member" } },
-	{ "disk-hangs", ACT_HANG, 0, { "member", "ms" } },
+	{ "disk-hangs", ACT_HANG, 0, { "member", "ms", "kernel" } },	/* kernel: its own requests, too */
 	{ "disks-full", ACT_FULL, 0, { "members" } },			/* a mask */
 	{ "disks-have-space", ACT_SPACE, 0, { "members" } },
 	{ "disks-grow", ACT_ROOM, 0, { "blocks", "seen-by" } },
-	{ "put-back", ACT_PUT_BACK, 0, { "member", "dead" } },
+	{ "put-back", ACT_PUT_BACK, 0, { "member", "dead", "unasked" } },
+	{ "stop-or-continue", ACT_STOP, 0, { "stop" } },			/* the rest is of real daemons */
+	{ "corosync", ACT_COROSYNC, 0, { "ends" } },
+	{ "open-fails", ACT_CALL, CALL_OPEN, { "errno" } },
+	{ "bind-fails", ACT_CALL, CALL_BIND, { "errno" } },
+	{ "eventfd-fails", ACT_CALL, CALL_EVENTFD, { "errno" } },
+	{ "thread-fails", ACT_CALL, CALL_THREAD, { "errno" } },
+	{ "memory-fails", ACT_CALL, CALL_MEMORY, { "errno" } },
+	{ "connect-fails", ACT_CALL, CALL_CONNECT, { "errno" } },		/* to corosync: /dev/shm is full */
+	{ "corosync-is-busy", ACT_CALL, CALL_BUSY, { "errno" } },
+	{ "fence-order-fails", ACT_CALL, CALL_FENCE, { "errno" } },
+	{ "sysfs-fails", ACT_CALL, CALL_SYSFS, { "errno" } },
+	{ "device-changed", ACT_UEVENT, NEWS_CHANGED, { "member" } },
+	{ "path-is-back", ACT_UEVENT, NEWS_PATH, { "member" } },
+	{ "events-lost", ACT_UEVENT, NEWS_LOST, { "member" } },
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },
@@ -112,7 +126,7 @@ static void print_act(FILE *to, const struct tape *t, const struct act *a)
 
 void tape_print(FILE *to, const struct tape *t, uint64_t seed, uint32_t nodes)
 {
-	fprintf(to, "> sim seed=%" PRIu64 " nodes=%u\n", seed, nodes);
+	fprintf(to, "> sim seed=%" PRIu64 " nodes=%u%s\n", seed, nodes, sim_real ? " daemons=1" : "");
 	for (size_t i = 0; i < t->n; i++)
 		print_act(to, t, &t->act[i]);
 }
@@ -190,6 +204,8 @@ const char *tape_parse(FILE *from, struct tape *t, uint64_t *seed, uint32_t *nod
 			why = parse_act(t, text + 1);
 		else if (sscanf(text, "> sim seed=%" SCNu64 " nodes=%u", seed, nodes) != 2 || *nodes < 1 || *nodes > SIM_MAX_NODES)
 			why = "the first command must be: sim seed=N nodes=N";
+		else if ((strstr(text, " daemons=1") != NULL) != sim_real)
+			why = sim_real ? "it is not for ddrsim --daemon" : "it is for ddrsim --daemon";
 		begun = true;
 	}
 	free(text);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,11 +97,11 @@ bool twin_ready(int fd, int events)
 	if (!f)
 		return false;
 	switch (f->kind) {
-	case FILE_EVENT: return events == POLLIN && f->count;
+	case FILE_EVENT: return events == POLLIN && (f->count || f->ended);
 	case FILE_CONTROL: return events == POLLIN && f->n_rec;
 	case FILE_CHANNEL: return twin_channel_ready(f, events);
-	case FILE_DISK:
-	case FILE_QUIET: return false;
+	case FILE_QUIET: return events == POLLIN && (f->ended || f->count);
+	case FILE_DISK: return false;
 	}
 	return false;
 }
@@ -124,9 +125,12 @@ int __wrap_fsync(int fd);
 
 int __wrap_eventfd(unsigned int count, int flags)
 {
-	int fd = twin_open(FILE_EVENT);
+	int fd;
 
 	(void)flags;
+	if (twin_fails(CALL_EVENTFD))
+		return -1;
+	fd = twin_open(FILE_EVENT);
 	twin_file(fd)->count = count;
 	return fd;
 }
@@ -142,6 +146,8 @@ int __wrap_open(const char *path, int flags, ...)
 	va_end(ap);
 	if (!me)
 		return __real_open(path, flags, mode);
+	if (twin_fails(CALL_OPEN))
+		return -1;
 	if (sscanf(path, "/dev/sim%u", &member) == 1) {
 		fd = twin_open(FILE_DISK);
 		twin_file(fd)->member = member;
@@ -254,7 +260,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	if (!f)
 		ret = -ENOTTY;
 	else if (f->kind == FILE_CONTROL && request == DDR_IOC_BIND)
-		ret = twin_bind(f, arg);
+		ret = twin_fails(CALL_BIND) ? -errno : twin_bind(f, arg);
 	else if (request == BLKGETSIZE64)
 		*(uint64_t *)arg = twin_bytes(f->p, f->member);
 	else if (request == BLKSSZGET)
@@ -293,17 +299,18 @@ int __wrap_fcntl(int fd, int what, ...)
 	return number_of(twin_file(fd));
 }
 
-/* ---- sockets: nothing is heard of block devices ------------------------------------ */
+/* ---- sockets: events of block devices ---------------------------------------------- */
 
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t len);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags);
 
 int __wrap_socket(int domain, int type, int protocol)
 {
 	(void)domain;
 	(void)type;
 	(void)protocol;
-	return twin_open(FILE_QUIET);
+	return me->uevent_fd = twin_open(FILE_QUIET);
 }
 
 int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t len)
@@ -312,6 +319,28 @@ int __wrap_bind(int fd, const struct sockaddr *addr, socklen_t len)
 	(void)addr;
 	(void)len;
 	return 0;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	struct file *f = twin_file(fd);
+	unsigned int what = f->news[0].what, minor = f->news[0].member + 1u;
+
+	(void)flags;
+	if (!f->count) {
+		errno = EAGAIN;
+		return -1;
+	}
+	f->count--;
+	memmove(f->news, f->news + 1, f->count * sizeof(f->news[0]));
+	if (what == NEWS_LOST) {
+		errno = ENOBUFS;
+		return -1;
+	}
+	*(struct sockaddr_nl *)msg->msg_name = (struct sockaddr_nl){ .nl_family = AF_NETLINK };
+	msg->msg_flags = 0;
+	return snprintf(msg->msg_iov->iov_base, msg->msg_iov->iov_len, "change@/sim%cACTION=change%cSUBSYSTEM=block%cMAJOR=%u%cMINOR=%u%c%s", 0, 0, 0, TWIN_MAJOR, 0,
+			minor, 0, what == NEWS_PATH ? "DM_ACTION=PATH_REINSTATED" : "DEVTYPE=disk") + 1;
 }
 
 /* ---- time, chance, names ------------------------------------------------------------ */
@@ -388,7 +417,9 @@ int __real_fstat(int fd, struct stat *st);
 
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
-	return me ? twin_sysfs(path) : __real_fopen(path, mode);
+	if (!me)
+		return __real_fopen(path, mode);
+	return twin_fails(CALL_SYSFS) ? NULL : twin_sysfs(path);
 }
 
 int __wrap_access(const char *path, int how)

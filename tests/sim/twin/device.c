@@ -85,12 +85,15 @@ uint64_t ddr_look_now(void)
 }
 
 static enum ddr_look_start begin(struct ddr_look **out, const char *path, const struct ddr_dev *dev, unsigned int what, uint64_t offset, size_t len,
-				 unsigned int limit_ms)
+				 unsigned int limit_ms, struct ddr_error *err)
 {
 	struct ddr_look *l = calloc(1, sizeof(*l));
 
-	if (!l)
-		abort();
+	*out = NULL;
+	if (!l) {
+		ddr_error_set(err, "out of memory");
+		return DDR_LOOK_FAILED;
+	}
 	snprintf(l->path, sizeof(l->path), "%s", path);
 	l->dev.fd = -1;
 	l->what = what;
@@ -107,36 +110,35 @@ static enum ddr_look_start begin(struct ddr_look **out, const char *path, const 
 
 enum ddr_look_start ddr_look_start(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
 {
-	(void)err;
-	begin(look, path, NULL, DDR_LOOK_ALL, 0, 0, limit_ms);
-	(*look)->flags = flags;
-	return DDR_LOOK_RUNS;
+	enum ddr_look_start ret = begin(look, path, NULL, DDR_LOOK_ALL, 0, 0, limit_ms, err);
+
+	if (*look)
+		(*look)->flags = flags;
+	return ret;
 }
 
 enum ddr_look_start ddr_look_open(struct ddr_look **look, const char *path, unsigned int flags, unsigned int limit_ms, struct ddr_error *err)
 {
-	(void)err;
-	begin(look, path, NULL, DDR_LOOK_OPEN, 0, 0, limit_ms);
-	(*look)->flags = flags;
-	return DDR_LOOK_RUNS;
+	enum ddr_look_start ret = begin(look, path, NULL, DDR_LOOK_OPEN, 0, 0, limit_ms, err);
+
+	if (*look)
+		(*look)->flags = flags;
+	return ret;
 }
 
 enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
 {
-	(void)err;
-	return begin(look, dev->path, dev, DDR_LOOK_READ, 0, 0, limit_ms);
+	return begin(look, dev->path, dev, DDR_LOOK_READ, 0, 0, limit_ms, err);
 }
 
 enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err)
 {
-	(void)err;
-	return begin(look, dev->path, dev, DDR_LOOK_MEMBER, 0, 0, limit_ms);
+	return begin(look, dev->path, dev, DDR_LOOK_MEMBER, 0, 0, limit_ms, err);
 }
 
 enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err)
 {
-	(void)err;
-	return begin(look, dev->path, dev, DDR_LOOK_BYTES, offset, len, limit_ms);
+	return begin(look, dev->path, dev, DDR_LOOK_BYTES, offset, len, limit_ms, err);
 }
 
 static uint32_t member_of(const char *path)
@@ -230,7 +232,7 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 		if (left_out(how, m))
 			continue;
 		ddr_look_start(&look, path, 0, how->limit_ms, err);
-		if (ddr_look_wait(look) && look->opened && look->supers.newest >= 0) {
+		if (look && ddr_look_wait(look) && look->opened && look->supers.newest >= 0) {
 			snprintf(dev->path, sizeof(dev->path), "%s", path);
 			dev->bytes = look->bytes;
 			dev->supers = look->supers;
@@ -255,7 +257,8 @@ FILE *twin_sysfs(const char *path)
 	if (major == TWIN_MAJOR && strcmp(what, "uevent") == 0 && !(me->absent >> (minor - 1) & 1))
 		snprintf(text, sizeof(text), "DEVNAME=sim%u\n", minor - 1);
 	else if (major == TWIN_MAJOR && strcmp(what, "stat") == 0)
-		snprintf(text, sizeof(text), "%llu 0 0 0 0 0 0 0 %u 0 0 0 0 0 0 0 0\n", (unsigned long long)twin_ended[minor - 1], twin_pending(me, minor - 1));
+		snprintf(text, sizeof(text), "%llu 0 0 0 0 0 0 0 %u 0 0 0 0 0 0 0 0\n", (unsigned long long)(twin_ended[minor - 1] + kernel_ended[me->n - me->s->node][minor - 1]),
+			 twin_pending(me, minor - 1) + kernel_pending(&me->n->k, minor - 1));
 	else if (major == TWIN_DM_MAJOR && strcmp(what, "dm/name") == 0)
 		snprintf(text, sizeof(text), "rig\n");
 	else

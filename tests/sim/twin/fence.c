@@ -43,6 +43,8 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	(void)fd;
 	(void)flags;
 	twin_effect();
+	if (twin_fails(CALL_FENCE))
+		return -1;
 	memcpy(&order, buf, sizeof(order));
 	out.node = order.node;
 	out.failure = order.id;		/* the world keeps it for the answer */

@@ -12,6 +12,21 @@
 
 #include "twin.h"
 
+/* Corosync does not run here, or its sockets have no room (/dev/shm is full). */
+static bool refused(void)
+{
+	return me->n->deaf || twin_fails(CALL_CONNECT);
+}
+
+/* Did it end after that descriptor was opened? From now on the daemon knows. */
+static bool ended(int fd)
+{
+	if (!twin_file(fd)->ended)
+		return false;
+	me->n->quorate = false;
+	return true;
+}
+
 /* ---- process groups ---------------------------------------------------------------- */
 
 static struct { cpg_model_v1_data_t model; struct cpg_name name; } group[SIM_MAX_NODES];
@@ -22,6 +37,8 @@ static quorum_model_v1_data_t service[SIM_MAX_NODES];
 cs_error_t cpg_initialize(cpg_handle_t *handle, cpg_callbacks_t *callbacks)
 {
 	(void)callbacks;
+	if (refused())
+		return CS_ERR_LIBRARY;
 	*handle = 1;
 	return CS_OK;
 }
@@ -36,6 +53,8 @@ cs_error_t cpg_local_get(cpg_handle_t handle, unsigned int *node)
 cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
 {
 	(void)model;
+	if (refused())
+		return CS_ERR_NO_RESOURCES;
 	if (me->cpg_fd)
 		sim_violation(me->s, "node %u joins the group twice", me->n->id);
 	memcpy(&MINE(group).model, data, sizeof(MINE(group).model));
@@ -82,6 +101,10 @@ cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 {
 	(void)handle;
 	twin_effect();
+	if (ended(me->cpg_fd))
+		return CS_ERR_LIBRARY;
+	if (twin_fails(CALL_BUSY))
+		return CS_ERR_TRY_AGAIN;
 	MINE(group).name = *name;
 	cluster_joined(me->s, me->n);
 	return CS_OK;
@@ -93,6 +116,10 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 	(void)guarantee;
 	(void)n;
 	twin_effect();
+	if (ended(me->cpg_fd))
+		return CS_ERR_LIBRARY;
+	if (twin_fails(CALL_BUSY))
+		return CS_ERR_TRY_AGAIN;
 	if (me->n->in_group)
 		cluster_send(me->s, me->n, iov->iov_base, (uint32_t)iov->iov_len);
 	return CS_OK;
@@ -158,6 +185,8 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 	(void)handle;
 	(void)types;
 	me->news = NULL;
+	if (ended(me->cpg_fd))
+		return CS_ERR_LIBRARY;
 	if (!in)
 		return CS_ERR_TRY_AGAIN;
 	if (in->type == DDR_IN_VIEW)
@@ -165,6 +194,16 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 	else
 		MINE(group).model.cpg_deliver_fn(2, &MINE(group).name, in->node, pid_of(in->node), (void *)(uintptr_t)in->msg, in->msg_len);
 	return CS_OK;
+}
+
+void node_group_ended(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (p->alive && p->cpg_fd)
+		twin_file(p->cpg_fd)->ended = true;
+	if (p->alive && p->quorum_fd)
+		twin_file(p->quorum_fd)->ended = true;
 }
 
 void twin_group_end(struct proc *p)
@@ -179,6 +218,8 @@ void twin_group_end(struct proc *p)
 cs_error_t quorum_model_initialize(quorum_handle_t *handle, quorum_model_t model, quorum_model_data_t *data, uint32_t *type, void *context)
 {
 	(void)model;
+	if (refused())
+		return CS_ERR_LIBRARY;
 	memcpy(&MINE(service), data, sizeof(MINE(service)));
 	me->context.quorum = context;
 	me->quorum_fd = twin_open(FILE_EVENT);
@@ -224,6 +265,8 @@ cs_error_t quorum_dispatch(quorum_handle_t handle, cs_dispatch_flags_t types)
 	const struct ddr_input *in = me->news;
 
 	(void)types;
+	if (ended(me->quorum_fd))
+		return CS_ERR_LIBRARY;
 	if (!in)
 		cluster_word(me->s, me->n, &first);
 	me->news = NULL;
@@ -237,6 +280,8 @@ cs_error_t quorum_dispatch(quorum_handle_t handle, cs_dispatch_flags_t types)
 
 cs_error_t cmap_initialize(cmap_handle_t *handle)
 {
+	if (refused())
+		return CS_ERR_LIBRARY;
 	*handle = 1;
 	return CS_OK;
 }

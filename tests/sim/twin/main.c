@@ -2,9 +2,11 @@
 /*
  * ddrsim --daemon: seeds with real daemons (twin.h).
  *
- *	ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]
+ *	ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS]
+ *	ddrsim --daemon --run FILE [--trace]	a scenario that begins with "> sim" and says daemons=1
  *
- * Without arguments: a few seconds of seeds on one node, and on three. Exit code: 0 no rule was broken, 1 one was (the seed is printed), 2 usage.
+ * Without arguments: a few seconds of seeds on one node, and on three. A seed that fails is shrunk as those of ddrsim are. Exit code: 0 no rule was broken,
+ * 1 one was (the seed is printed), 2 usage.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,11 +15,11 @@
 
 #include "tests/sim/sim.h"
 
-struct options { uint64_t first, last, events; uint32_t nodes; bool trace, quiet, rules_only; };
+struct options { uint64_t first, last, events, shrink; uint32_t nodes; bool trace, quiet, rules_only; };
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only]\n");
+	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS] | --run FILE [--trace]\n");
 	exit(2);
 }
 
@@ -54,8 +56,11 @@ static bool seeds(struct sim *s, const struct options *o)
 	uint64_t stats[24] = { 0 };
 
 	for (uint64_t seed = o->first; seed <= o->last; seed++) {
-		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only }))
+		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only })) {
+			if (o->shrink && !o->trace && !o->quiet)
+				shrink_seed(seed, o->events, o->nodes, o->rules_only, o->shrink, stdout);
 			return false;
+		}
 		for (int i = 0; i < 24; i++)
 			stats[i] += s->stats[i];
 	}
@@ -85,6 +90,8 @@ static void parse(int argc, char **argv, struct options *o)
 				o->last = *end == '-' ? number(end + 1, &end) : v;
 			} else if (strcmp(argv[i], "--events") == 0) {
 				o->events = v;
+			} else if (strcmp(argv[i], "--shrink") == 0) {
+				o->shrink = v;
 			} else if (strcmp(argv[i], "--nodes") == 0 && v >= 1 && v <= SIM_MAX_NODES) {
 				o->nodes = (uint32_t)v;
 			} else {
@@ -97,12 +104,30 @@ static void parse(int argc, char **argv, struct options *o)
 	}
 }
 
+static int run_file(const char *path, bool trace)
+{
+	FILE *f = fopen(path, "r");
+	bool good;
+
+	if (!f) {
+		perror(path);
+		return 2;
+	}
+	good = tape_run_file(f, path, trace, false);
+	fclose(f);
+	return good ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
-	struct options o = { .first = 1, .last = 20, .events = 3000, .nodes = 1 };
+	struct options o = { .first = 1, .last = 20, .events = 3000, .nodes = 1, .shrink = 60 };
 	struct sim *s = malloc(sizeof(*s));
 	bool good;
 
+	if (argc > 2 && strcmp(argv[1], "--run") == 0) {
+		free(s);
+		return run_file(argv[2], argc > 3);
+	}
 	if (!s)
 		return 2;
 	parse(argc, argv, &o);

@@ -36,6 +36,16 @@ void twin_effect(void)
 	n->crash_after -= n->crash_after > 0;
 }
 
+bool twin_fails(enum world_call what)
+{
+	if (!me || !(me->fails >> what & 1))
+		return false;
+	me->fails &= ~(1u << what);
+	me->was_refused = true;
+	errno = me->error[what];
+	return true;
+}
+
 struct ddr_array *twin_array(const struct proc *p)
 {
 	struct ddr_array *a;
@@ -66,7 +76,7 @@ static void settle(struct proc *p)
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !hung(p))
+	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !p->was_refused && !hung(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
 	if (n->gave_up || (a && a->state == DDR_ARRAY_REFUSED)) {
 		node_kill(p->s, n);
@@ -157,9 +167,9 @@ static void begin(struct proc *p, const void *arg)
 	configure(p->s, d, p->n);
 	d->loop = qb_loop_create();
 	if (d->transport->cluster && (ddr_fence_fork(&d->fence) || ddr_corosync_open(&d->corosync, d->loop) || ddr_fence_open(d->fence, d->loop)))
-		abort();
+		longjmp(p->dies, 1);
 	if (ddr_kctl_open(&d->kctl, d->loop, on_control, d))
-		abort();
+		longjmp(p->dies, 1);
 	ddr_uevent_open(d, ddr_drive_uevent);
 	qb_loop_timer_add(d->loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
 }
@@ -191,7 +201,7 @@ void node_start(struct sim *s, struct node *n)
 	}
 	if (n->room < n->sb.array_blocks)
 		n->room = s->room;
-	n->failed = n->ready = n->clean = n->gave_up = n->leaving = n->left = false;
+	n->failed = n->ready = n->clean = n->gave_up = n->leaving = n->left = n->stopped = false;
 	n->quorate = !s->cluster;
 	n->crash_after = -1;
 	n->v_ring = n->q_ring = 0;
@@ -209,7 +219,7 @@ void node_start(struct sim *s, struct node *n)
 
 static void end(struct proc *p)
 {
-	p->alive = false;
+	p->alive = p->n->stopped = false;
 	twin_workers_end(p);
 	twin_requests_orphaned(p->n);
 	twin_close_all(p);
@@ -287,40 +297,31 @@ static void thread(struct proc *p, const void *arg)
 bool node_record(struct sim *s, struct node *n)
 {
 	struct proc *p = twin_of(s, n);
-	unsigned int loop = p->alive ? twin_loop_ready(p) : 0, threads = p->alive ? twin_workers_ready(p) : 0, requests = twin_requests(n), which;
+	bool runs = p->alive && !n->stopped;
+	unsigned int loop = runs ? twin_loop_ready(p) : 0, threads = runs ? twin_workers_ready(p) : 0, requests = twin_requests(n), which;
 
 	if (!(loop + threads + requests))
 		return false;
-	for (;;)
-		switch (sim_rand(s, 4)) {
-		case 0:
-		case 1:
-			if (!loop)
-				break;
-			which = (unsigned int)sim_rand(s, loop);
-			run(p, call_back, &which);
-			return true;
-		case 2:
-			if (!threads)
-				break;
-			which = (unsigned int)sim_rand(s, threads);
-			run(p, thread, &which);
-			return true;
-		default:
-			if (!requests)
-				break;
-			twin_request_end(s, n, (unsigned int)sim_rand(s, requests));
-			twin_orphans(s, n);
-			return true;
-		}
+	which = (unsigned int)sim_rand(s, (loop ? 2 : 0) + (threads ? 1 : 0) + (requests ? 1 : 0));	/* no draw may be repeated: a tape need not have it */
+	if (loop && which < 2) {
+		which = (unsigned int)sim_rand(s, loop);
+		run(p, call_back, &which);
+	} else if (threads && which == (loop ? 2u : 0)) {
+		which = (unsigned int)sim_rand(s, threads);
+		run(p, thread, &which);
+	} else {
+		twin_request_end(s, n, (unsigned int)sim_rand(s, requests));
+		twin_orphans(s, n);
+	}
+	return true;
 }
 
 bool node_event(struct sim *s, struct node *n)
 {
 	const struct proc *p = twin_of(s, n);
-	bool idle = !(p->alive && (twin_loop_ready(p) || twin_workers_ready(p))) && !twin_requests(n);
+	bool idle = !(p->alive && !n->stopped && (twin_loop_ready(p) || twin_workers_ready(p))) && !twin_requests(n);
 
-	if (p->table && (idle || sim_chance(s, 8)))
+	if (p->table && !n->stopped && (idle || sim_chance(s, 8)))
 		return sim_act(s, act_of(n->table_due ? ACT_TABLE : ACT_RESIZE, n));
 	return !idle && sim_act(s, act_of(ACT_RECORD, n));
 }
@@ -344,7 +345,7 @@ bool node_table(struct sim *s, struct node *n)
 	struct proc *p = twin_of(s, n);
 	uint32_t m = n->table_member;
 
-	if (!n->table_due || !p->table)
+	if (!n->table_due || !p->table || n->stopped)
 		return false;
 	if (!n->sm || !n->k.there || !p->table->ctx)
 		table_ends(p, -ENXIO);
@@ -361,7 +362,7 @@ bool node_resizes(struct sim *s, struct node *n)
 {
 	struct proc *p = twin_of(s, n);
 
-	if (!n->resize || !p->table)
+	if (!n->resize || !p->table || n->stopped)
 		return false;
 	if (!n->sm || !n->k.there || !p->table->ctx) {
 		table_ends(p, -ENXIO);
@@ -407,8 +408,7 @@ static void news(struct proc *p, const void *arg)
 
 	switch (in->type) {
 	case DDR_IN_TICK:
-		if (p->n->asleep <= p->s->event || p->s->calm)
-			twin_loop_timers(p);
+		twin_loop_timers(p);
 		return;
 	case DDR_IN_VIEW:
 	case DDR_IN_MSG:
@@ -437,8 +437,46 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 {
 	struct proc *p = twin_of(s, n);
 
-	if (p->alive)
+	if (p->alive && !n->stopped)
 		run(p, news, in);
+}
+
+/* ---- what befalls it (world.c) ------------------------------------------------------- */
+
+bool node_stops(struct sim *s, struct node *n, bool stop)
+{
+	if (!twin_of(s, n)->alive || n->stopped == stop)
+		return false;
+	n->stopped = stop;
+	twin_of(s, n)->was_refused = true;	/* what it reads of the members before and after need not fit together: it may refuse the array */
+	sim_trace(s, "node %u: daemon %s", n->id, stop ? "is stopped" : "goes on");
+	return true;
+}
+
+bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (what >= WORLD_CALLS)
+		p->fails = 0;
+	if (!p->alive || what >= WORLD_CALLS)
+		return false;
+	p->fails |= 1u << what;
+	p->error[what] = error;
+	sim_trace(s, "node %u: the next call of kind %u fails: %s", n->id, what, strerror(error));
+	return true;
+}
+
+bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member)
+{
+	struct proc *p = twin_of(s, n);
+	struct file *f = p->alive && p->uevent_fd ? twin_file(p->uevent_fd) : NULL;
+
+	if (!f || f->count == TWIN_NEWS)
+		return false;
+	f->news[f->count].what = (uint8_t)what;
+	f->news[f->count++].member = (uint8_t)member;
+	return true;
 }
 
 /* A real daemon gives its machine the clock itself (daemon/array/drive_step.c). */

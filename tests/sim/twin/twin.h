@@ -49,12 +49,15 @@ struct proc {
 	struct ddr_table *table;	/* one that is to be loaded */
 	const struct ddr_input *news;	/* of the group or the quorum service, for the callback that is being called */
 	bool unseen;			/* its kernel has a table that no daemon was bound to since */
+	uint32_t fails;			/* kinds of calls that fail next (enum world_call) */
+	int error[WORLD_CALLS];
+	bool was_refused;		/* a call has failed since it began, or it was stopped */
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
 	uint64_t cookie;		/* of the array object, as its kernel had it last */
 	struct { void *cpg, *quorum; } context;
-	int cpg_fd, quorum_fd, fence_fd, control_fd;
+	int cpg_fd, quorum_fd, fence_fd, control_fd, uevent_fd;
 	uint32_t view[SIM_MAX_NODES], pids[SIM_MAX_NODES], n_view;	/* as the group told it last */
 	uint64_t view_ring;
 };
@@ -76,6 +79,8 @@ static inline uint64_t twin_ms(const struct proc *p)
 
 /* The daemon whose code runs changes the world. It may die just before. */
 void twin_effect(void);
+/* Does this call fail now? Then errno is set. */
+bool twin_fails(enum world_call what);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
 
@@ -97,12 +102,15 @@ void twin_loop_event(const struct proc *p, int fd);
 /* ---- call.c -------------------------------------------------------------------- */
 
 enum file_kind { FILE_EVENT, FILE_CONTROL, FILE_CHANNEL, FILE_DISK, FILE_QUIET };
+#define TWIN_NEWS	8u
 
 struct file {
 	enum file_kind kind;
 	unsigned int refs;		/* descriptors, and requests under way */
 	struct proc *p;
-	uint64_t count;			/* of an eventfd */
+	uint64_t count;			/* of an eventfd; events of devices */
+	bool ended;			/* corosync, whose end of it is gone */
+	struct { uint8_t what, member; } news[TWIN_NEWS];
 	uint64_t channel;		/* its number; 0: not bound */
 	uint32_t member;
 	bool locked;

@@ -47,6 +47,8 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	struct worker *k, **last = &p->workers;
 
 	(void)loop;
+	if (twin_fails(CALL_THREAD))
+		return -errno;
 	me = NULL;		/* the stack is no memory of the daemon */
 	k = calloc(1, sizeof(*k));
 	if (k)
@@ -109,6 +111,7 @@ void twin_worker_run(struct proc *p, unsigned int which)
 
 void twin_workers_end(struct proc *p)
 {
+	running = NULL;		/* the run may have ended within one */
 	while (p->workers) {
 		struct worker *k = p->workers;
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What befalls real daemons (ddrsim --daemon) beside what befalls the state machine: processes that are stopped and go on, corosync that ends and comes
+ * back, calls of the system that fail once, events of block devices, disks that vanish and return without an operator. How likely each is comes from the seed.
+ */
+#include <errno.h>
+
+#include "sim.h"
+
+void world_draw(struct sim *s)
+{
+	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2 };
+	static const uint32_t every[] = { 100, 200, 400, 1000 };
+	struct world *w = &s->world;
+
+	for (uint32_t i = 0; i < WORLD_EVENTS; i++) {
+		w->weight[i] = sim_chance(s, 3) ? 0 : often[i] * (1 + (uint32_t)sim_rand(s, 4));
+		w->sum += w->weight[i];
+	}
+	w->every = every[sim_rand(s, 4)];
+}
+
+static void stop(struct sim *s, struct node *n, bool on)
+{
+	struct act a = act_of(ACT_STOP, n);
+
+	a.arg[0] = on;
+	if (sim_act(s, a) && on)
+		n->stopped_until = s->event + 20 + sim_rand(s, sim_chance(s, 2) ? 100 : 1000);
+}
+
+static void corosync(struct sim *s, struct node *n, bool ends)
+{
+	struct act a = act_of(ACT_COROSYNC, n);
+
+	a.arg[0] = ends;
+	if (sim_act(s, a) && ends)
+		n->deaf_until = s->event + 5 + sim_rand(s, sim_chance(s, 2) ? 50 : 600);
+}
+
+static void call(struct sim *s, struct node *n)
+{
+	static const int errors[WORLD_CALLS][2] = {
+		[CALL_OPEN] = { EMFILE, ENXIO }, [CALL_BIND] = { ENOMEM, EINTR }, [CALL_EVENTFD] = { EMFILE, ENFILE }, [CALL_THREAD] = { EAGAIN, ENOMEM },
+		[CALL_MEMORY] = { ENOMEM, ENOMEM }, [CALL_CONNECT] = { ENOSPC, ENOMEM }, [CALL_BUSY] = { EAGAIN, EAGAIN }, [CALL_FENCE] = { EAGAIN, EPIPE },
+		[CALL_SYSFS] = { EMFILE, ENOMEM },
+	};
+	struct act a = act_of(ACT_CALL, n);
+
+	a.sub = (uint8_t)sim_rand(s, WORLD_CALLS);
+	a.arg[0] = (uint64_t)errors[a.sub][sim_rand(s, 2)];
+	sim_act(s, a);
+}
+
+static void uevent(struct sim *s, struct node *n)
+{
+	struct act a = act_of(ACT_UEVENT, n);
+
+	a.sub = (uint8_t)sim_rand(s, WORLD_NEWS);
+	a.arg[0] = sim_rand(s, s->sb0.members);
+	sim_act(s, a);
+}
+
+/* A disk that is gone returns, and nobody asks for it; or one that is there goes. */
+static void vanish(struct sim *s, const struct node *n)
+{
+	struct act a = act_of(ACT_DISK, NULL), back = act_of(ACT_PUT_BACK, n);
+	uint32_t m = (uint32_t)sim_rand(s, s->sb0.members);
+
+	a.sub = FAULT_NONE;
+	a.arg[0] = back.arg[0] = m;
+	back.arg[2] = 1;
+	if (!s->disk[m].dead)
+		sim_act(s, a);
+	else if (sim_may_put_back(s, n, m))
+		sim_act(s, back);
+}
+
+void world_event(struct sim *s, struct node *n)
+{
+	uint64_t at;
+	uint32_t what = 0;
+
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++) {
+		if (o->stopped && s->event >= o->stopped_until)
+			stop(s, o, false);
+		if (o->deaf && s->event >= o->deaf_until)
+			corosync(s, o, false);
+	}
+	if (!s->world.sum || !sim_chance(s, s->world.every))
+		return;
+	at = sim_rand(s, s->world.sum);
+	while (at >= s->world.weight[what])
+		at -= s->world.weight[what++];
+	switch ((enum world_event)what) {
+	case WORLD_STOP: stop(s, n, true); return;
+	case WORLD_COROSYNC: corosync(s, n, true); return;
+	case WORLD_CALL: call(s, n); return;
+	case WORLD_UEVENT: uevent(s, n); return;
+	case WORLD_VANISH: vanish(s, n); return;
+	case WORLD_EVENTS: return;
+	}
+}
+
+/* All of it ends. */
+void world_calm(struct sim *s)
+{
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
+		node_stops(s, n, false);
+		node_call_fails(s, n, WORLD_CALLS, 0);
+		cluster_corosync(s, n, false);
+	}
+}
