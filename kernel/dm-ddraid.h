@@ -24,7 +24,8 @@
  *	read.c		reads, reconstruction, verify_reads
  *	flush.c		flush fan-out
  *	error.c		classes of member errors, ERROR/RESOLVE parking
- *	pages.c		gather buffers
+ *	pages.c		memory of I/O
+ *	buffer.c	gather buffers: their layout, copying
  *	stock.c		pages that are reused
  *	parity.c	glue to the kernel's xor and raid6 libraries
  *	points.c	test points that inject failures; only in the module that the tests build

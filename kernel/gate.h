@@ -14,9 +14,9 @@ void ddr_gate_init(struct ddr_array *a);
  */
 bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
 /*
- * Is the gate shut? I/O that passed it earlier and has waited asks again: if it is shut, the rest of
- * that I/O must not be sent. @begun: a part of a write was sent already; it continues even if the
- * array was frozen meanwhile. The caller asks inside of the generation in which it sends, so that
+ * Is the gate shut? I/O that passed it earlier and has waited asks again: if it is shut, the rest
+ * of that I/O must not be sent. @begun: a part of a write was sent already; it continues even if
+ * the array was frozen meanwhile. The caller asks inside of the generation in which it sends, so that
  * APPLIED of a later MEMBER waits for it. Any context.
  */
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The private interface of the I/O engine: shared by engine.c, io.c, phase.c, generation.c,
- * pages.c, stock.c, parity.c, write.c, read.c, flush.c and error.c only (target.c makes the pools).
+ * pages.c, buffer.c, stock.c, parity.c, write.c, read.c, flush.c and error.c only (target.c makes
+ * the pools).
  *
  * Life of a bio: ddr_io_map() -> ddr_io_run() -> ... -> ddr_io_finish(). Its phase (enum
  * ddr_phase) says where it continues after a wait; a bio that was parked starts again from the
@@ -280,6 +281,9 @@ void ddr_pools_exit(struct ddr_target *t);
  */
 void ddr_buf_get(struct ddr_io *io, u32 roles, bool shared, bool pages);
 void ddr_buf_put(struct ddr_io *io);		/* any context */
+
+/* ---- buffer.c ------------------------------------------------------------ */
+
 /* Index of the first vector of @role. */
 u32 ddr_buf_slot(const struct ddr_buf *buf, u32 role);
 void *ddr_buf_page(const struct ddr_buf *buf, u32 role, u32 page);
