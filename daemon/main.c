@@ -594,6 +594,7 @@ int main(int argc, char **argv)
 		qb_log(LOG_WARNING, "cannot write %s/ddraidd.release (%s); the package cannot be upgraded while an array is up", p.d.conf.run_dir,
 		       strerror(-ret));
 	ret = serve(&p);
+	free(p.d.outs);
 	qb_log_fini();
 	return ret ? 1 : 0;
 }

@@ -460,7 +460,9 @@ static int make_io(struct ddr_array *a)
 	if (ret == 0)
 		ret = ddr_jobs_open(&a->jobs, &jobs);
 	if (ret == 0) {
-		a->outs.out = calloc(DDR_SM_MAX_OUT, sizeof(*a->outs.out));
+		if (!a->d->outs)
+			a->d->outs = calloc(DDR_SM_MAX_OUT, sizeof(*a->d->outs));
+		a->outs.out = a->d->outs;
 		ret = a->outs.out ? 0 : -ENOMEM;
 	}
 	return ret;
@@ -584,7 +586,6 @@ void ddr_drive_stop(struct ddr_array *a)
 	a->meta = NULL;
 	free(a->sm);
 	a->sm = NULL;
-	free(a->outs.out);
 	a->outs.out = NULL;
 	end_members(a, growing);
 	a->ready = a->parting = false;

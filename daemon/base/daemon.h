@@ -31,6 +31,7 @@ struct ddr_daemon;
 struct ddr_uevent;
 struct ddr_members;
 struct ddr_job_stock;
+struct ddr_output;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
@@ -64,6 +65,7 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_members *ended;	/* members.c's: of arrays that were closed here, and are not freed yet */
+	struct ddr_output *outs;	/* of the step in progress: there is only one at a time, whatever its array */
 	struct ddr_job_stock *job_stock;	/* memory for the jobs of all arrays */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];

@@ -25,11 +25,11 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
+#include "daemon/group/queue.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
 
-#define QUEUE		1024u	/* messages; one step of the state machine sends fewer than DDR_SM_MAX_OUT */
 #define RETRY_MS	5u	/* pause before a queue that corosync did not accept, or a join, is tried again */
 #define BATCH		64u	/* deliveries in one round of the loop */
 #define LINES		5u	/* log messages about dropped messages in a minute */
@@ -37,11 +37,6 @@
 struct process {
 	uint32_t node, pid;
 	bool heard;		/* it is its node's daemon */
-};
-
-struct message {
-	uint32_t len;
-	uint8_t data[DDR_SM_MSG_MAX];
 };
 
 struct group {
@@ -74,8 +69,7 @@ struct group {
 	unsigned int lines;
 	cs_error_t refusal;		/* the last logged error of a message or of the join */
 
-	unsigned int head, waiting;
-	struct message queue[QUEUE];
+	struct ddr_queue queue;
 };
 
 static void on_timer(void *data);
@@ -116,9 +110,10 @@ static void end_calls(struct group *g)
 /* Gives corosync as much as it accepts; the rest waits for the timer. */
 static void flush(struct group *g)
 {
-	while (g->waiting && g->joined && !g->lost) {
-		struct message *m = &g->queue[g->head];
-		struct iovec iov = { .iov_base = m->data, .iov_len = m->len };
+	uint8_t msg[DDR_SM_MSG_MAX];
+
+	while (g->queue.n && g->joined && !g->lost) {
+		struct iovec iov = { .iov_base = msg, .iov_len = ddr_queue_first(&g->queue, msg) };
 		cs_error_t ret = cpg_mcast_joined(g->handle, CPG_TYPE_AGREED, &iov, 1);
 
 		if (ret == CS_ERR_TRY_AGAIN || ret == CS_ERR_INTERRUPT) {
@@ -135,24 +130,18 @@ static void flush(struct group *g)
 			return;
 		}
 		g->refusal = CS_OK;
-		g->head = (g->head + 1) % QUEUE;
-		g->waiting--;
+		ddr_queue_drop(&g->queue);
 	}
 }
 
 static bool group_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t len)
 {
 	struct group *g = (struct group *)base;
-	struct message *m;
 
 	if (g->lost)
 		return true;		/* as if sent to a ring that no longer exists */
-	if (g->waiting == QUEUE || len > sizeof(m->data))
+	if (!ddr_queue_put(&g->queue, msg, len))
 		return false;
-	m = &g->queue[(g->head + g->waiting) % QUEUE];
-	m->len = len;
-	memcpy(m->data, msg, len);
-	g->waiting++;
 	if (!g->timer)
 		flush(g);
 	return true;

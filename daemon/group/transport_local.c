@@ -7,22 +7,15 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <qb/qblog.h>
 
 #include "daemon/base/daemon.h"
+#include "daemon/group/queue.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
-
-#define QUEUE	1024u	/* messages; one step of the state machine sends fewer than DDR_SM_MAX_OUT */
-
-struct message {
-	uint32_t len;
-	uint8_t data[DDR_SM_MSG_MAX];
-};
 
 struct local {
 	struct ddr_transport base;
@@ -32,8 +25,7 @@ struct local {
 	uint32_t node;
 	int event_fd;
 	bool joined;			/* the view was delivered */
-	unsigned int head, n;
-	struct message queue[QUEUE];
+	struct ddr_queue queue;
 };
 
 static void wake(struct local *t)
@@ -47,8 +39,9 @@ static void wake(struct local *t)
 static int32_t deliver(int32_t fd, int32_t revents, void *data)
 {
 	struct local *t = data;
-	unsigned int n = t->n;		/* messages that are sent meanwhile are delivered in the next round */
+	unsigned int n = t->queue.n;	/* messages that are sent meanwhile are delivered in the next round */
 	const uint32_t no_pid = 0;
+	uint8_t msg[DDR_SM_MSG_MAX];
 	uint64_t count;
 
 	(void)revents;
@@ -59,13 +52,12 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 		t->events->view(t->ctx, &t->node, &no_pid, 1, 1);
 	}
 	while (n--) {
-		struct message m = t->queue[t->head];
+		uint32_t len = ddr_queue_first(&t->queue, msg);
 
-		t->head = (t->head + 1) % QUEUE;
-		t->n--;
-		t->events->message(t->ctx, t->node, m.data, m.len);
+		ddr_queue_drop(&t->queue);
+		t->events->message(t->ctx, t->node, msg, len);
 	}
-	if (t->n)
+	if (t->queue.n)
 		wake(t);
 	return 0;
 }
@@ -130,14 +122,10 @@ static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const ui
 static bool local_mcast(struct ddr_transport *base, const uint8_t *msg, uint32_t len)
 {
 	struct local *t = (struct local *)base;
-	struct message *m;
 
-	if (t->n == QUEUE || len > sizeof(m->data))
+	if (!ddr_queue_put(&t->queue, msg, len))
 		return false;
-	m = &t->queue[(t->head + t->n) % QUEUE];
-	m->len = len;
-	memcpy(m->data, msg, len);
-	if (t->n++ == 0)
+	if (t->queue.n == 1)
 		wake(t);
 	return true;
 }

@@ -25,7 +25,7 @@
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
 
-#define QUEUE	1024u	/* of both transports */
+#define QUEUE	DDR_SM_MAX_OUT	/* of both transports: that many of the longest messages */
 
 static struct {
 	cs_error_t answer;		/* of cpg_mcast_joined() */
@@ -65,7 +65,7 @@ static void take(const uint8_t *msg, size_t len)
 {
 	uint32_t number;
 
-	assert_int_equal(len, sizeof(number));
+	assert_int_equal(len, DDR_SM_MSG_MAX);
 	memcpy(&number, msg, sizeof(number));
 	assert_int_equal(number, play.last + 1);	/* in order, none twice, none missing */
 	play.last = number;
@@ -320,7 +320,10 @@ static void run(unsigned int ms)
 
 static bool mcast(struct ddr_transport *t, uint32_t number)
 {
-	return t->ops->mcast(t, (const uint8_t *)&number, sizeof(number));
+	uint8_t msg[DDR_SM_MSG_MAX] = { 0 };
+
+	memcpy(msg, &number, sizeof(number));
+	return t->ops->mcast(t, msg, sizeof(msg));
 }
 
 /* ---- the tests ------------------------------------------------------------------- */
