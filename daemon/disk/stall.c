@@ -6,8 +6,8 @@
 #include "daemon/disk/stall.h"
 
 #define SAMPLE_MS	1000u
-#define REST_MS		4000u
-#define LONG_MS		20000u
+#define REST_PART	6u		/* of the limit: between two looks while no member has I/O under way ... */
+#define REST_MS		10000u		/* ... but never more */
 
 /* The number of requests ended since boot (@ended), and of those in flight; false: unknown. */
 static bool read_counters(unsigned int major, unsigned int minor, uint64_t *ended, uint64_t *flying)
@@ -36,7 +36,9 @@ static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64
 	if (!read_counters(s->members->major[m], s->members->minor[m], &ended, &flying))
 		return;
 	s->flying |= flying != 0;
-	if (!flying || ended != s->member[m].ended) {
+	/* what was not under way at the last look began since then: it must not count as old */
+	if (!flying || ended != s->member[m].ended || !s->member[m].flying) {
+		s->member[m].flying = flying != 0;
 		s->member[m].ended = ended;
 		s->member[m].since_ms = now_ms;
 		s->member[m].told = false;
@@ -50,10 +52,10 @@ static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64
 
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
+	uint64_t rest = limit_ms / REST_PART < REST_MS ? limit_ms / REST_PART : REST_MS;
 	uint32_t watched;
 
-	/* members that do nothing are looked at less often, where the limit is long enough for that */
-	if (now_ms - s->at_ms < (s->flying || limit_ms < LONG_MS ? SAMPLE_MS : REST_MS))
+	if (now_ms - s->at_ms < (s->flying || rest < SAMPLE_MS ? SAMPLE_MS : rest))
 		return;
 	s->at_ms = now_ms;
 	s->flying = false;

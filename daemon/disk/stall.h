@@ -3,7 +3,7 @@
  * Detects members that hang.
  *
  * The daemon's own I/O has a time limit, but in a granted region the daemon does none: a write of the kernel could wait for its
- * member without any limit. So the counters of each member are read once a second. A member with I/O in flight of which nothing ends
+ * member without any limit. So the counters of each member are read once a second, and less often while no member has I/O in flight. A member with I/O in flight of which nothing ends
  * for the time limit has failed, as if the daemon's own I/O had not ended.
  */
 #ifndef DDR_DAEMON_STALL_H
@@ -23,7 +23,8 @@ struct ddr_stall {
 	bool flying;			/* some I/O was under way at the last look */
 	struct {
 		uint64_t ended;		/* the number of ended requests at the last check */
-		uint64_t since_ms;	/* the last time when no I/O was in flight, or some had ended */
+		uint64_t since_ms;	/* the first check that saw what is in flight now, or the last one before which some had ended */
+		bool flying;		/* I/O was in flight then */
 		bool told;
 	} member[DDR_MAX_MEMBERS];
 };

@@ -50,7 +50,13 @@ static void hangs(void *ctx, unsigned int m, uint64_t ms)
 	told++;
 }
 
-/* ---- the test -------------------------------------------------------------------- */
+static void hung(void *ctx, unsigned int m, uint64_t ms)
+{
+	(void)ctx, (void)m, (void)ms;
+	told++;
+}
+
+/* ---- the tests -------------------------------------------------------------------- */
 
 /* As many as the table of members holds, whatever the number of roles: the last ones came as spares. */
 static void a_member_that_hangs_is_taken_out_in_time(void **state)
@@ -85,9 +91,37 @@ static void a_member_that_hangs_is_taken_out_in_time(void **state)
 	free(w);
 }
 
+/* Members that do nothing are looked at less often. What begins between two looks has all of the time limit nevertheless. */
+static void what_began_after_a_look_has_the_whole_time(void **state)
+{
+	struct ddr_members *members = calloc(1, sizeof(*members));
+	struct ddr_stall s;
+
+	(void)state;
+	assert_non_null(members);
+	members->n = 1;
+	members->named = 1;
+	members->major[0] = 8;
+	members->minor[0] = MINOR;
+	for (uint64_t limit = TIMEOUT_MS; limit <= 12 * TIMEOUT_MS; limit += TIMEOUT_MS)
+		for (uint64_t begins = 20500; begins < 30500; begins += 1000) {
+			uint64_t ms = 0, rest = limit / 6 < 10000 ? limit / 6 : 10000;
+
+			s = (struct ddr_stall){ .watched = watched, .hangs = hung, .members = members };
+			for (hanging = DDR_MAX_MEMBERS, told = 0; !told; ms += 1000) {
+				hanging = ms < begins ? DDR_MAX_MEMBERS : 0;
+				ddr_stall_tick(&s, 100000 + ms, limit);
+			}
+			assert_in_range(ms - 1000, begins + limit, begins + limit + rest + 2000);
+		}
+	free(members);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_member_that_hangs_is_taken_out_in_time) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_member_that_hangs_is_taken_out_in_time), cmocka_unit_test(what_began_after_a_look_has_the_whole_time),
+	};
 
 	return cmocka_run_group_tests_name("stall", tests, NULL, NULL);
 }
