@@ -26,7 +26,7 @@
 /*
  * This many of them need no memory when they start: writers wait for a range in progress, and an allocation may wait for those
  * writers. It is more than the default of resync_parallel (2); with a higher setting the others allocate at their first use. That is for
- * one array; each further one of the daemon adds one, up to twelve for all (job_stock.c).
+ * one array; each further one of the daemon adds one, up to eight for all (job_stock.c).
  */
 #define DDR_JOB_PREPARED	4u
 

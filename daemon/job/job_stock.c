@@ -11,7 +11,7 @@
 #include "daemon/job/job_int.h"
 
 #define ALONE	DDR_JOB_PREPARED	/* the first array has this many, and each further one adds one ... */
-#define MOST	12u			/* ... up to this many */
+#define MOST	8u			/* ... up to this many */
 
 struct ddr_job_stock {
 	struct ddr_job_memory *all;

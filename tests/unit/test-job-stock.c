@@ -7,7 +7,7 @@
 #include "daemon/job/job_int.h"
 
 #define KIB	1024u
-#define MOST	12u		/* prepared for all arrays */
+#define MOST	8u		/* prepared for all arrays */
 
 static struct { unsigned int made; bool none; } play;
 
