@@ -31,6 +31,7 @@ static struct ddr_array *resting(bool cluster)
 	return a;
 }
 
+/* Finding U8: an array with nothing to do had a tick every 100 ms. */
 static void who_has_nothing_to_do_rests(void **state)
 {
 	struct ddr_array *a = resting(false);

@@ -62,6 +62,7 @@ static unsigned int prepared(size_t size)
 	return n;
 }
 
+/* Finding U8: each array had all of the memory that it might ever need. */
 static void each_array_adds_to_what_is_prepared(void **state)
 {
 	(void)state;

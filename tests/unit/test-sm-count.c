@@ -149,6 +149,7 @@ static uint64_t status_us(const struct fx *f)
 	return cpu_us() - at;
 }
 
+/* Finding U8: a status counted the regions, each second. */
 static void status_of_a_million_regions(void **state)
 {
 	static const struct rig_geometry large = { .order = 2, .parity = 1, .blocks = (uint64_t)DDR_MAX_REGIONS * 16, .region_blocks = 16, .slots = 4 };
