@@ -404,6 +404,7 @@ static void end(void)
 	if (play.load)
 		play.load->done(play.load->ctx);	/* its thread has ended */
 	free(play.members);
+	free(d.outs);
 	qb_loop_destroy(d.loop);
 	close(play.peer);
 }

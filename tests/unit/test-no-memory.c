@@ -419,6 +419,7 @@ static void no_memory_with(uint64_t engine)
 
 	until(is_idle);
 	ddr_drive_stop(&a);
+	free(d.outs);
 	ddr_kchan_close(a.chan);
 	close(play.peer);
 	qb_loop_destroy(d.loop);
