@@ -7,16 +7,22 @@
  */
 #include "sm_int.h"
 
+/* Without an instruction for it that is a function, and most words are 0. */
+static uint64_t bits(uint64_t word)
+{
+	return word ? (uint64_t)__builtin_popcountll(word) : 0;
+}
+
 static const char *check_counts(const struct ddr_sm *sm)
 {
 	uint64_t granted = 0, want = 0, resync = 0, look = 0, mark = 0, clean, needs_sync, suspect, block_want = 0;
 
 	for (uint64_t w = 0; w < sm->own.words; w++) {
-		granted += (uint64_t)__builtin_popcountll(sm->own.granted[w]);
-		want += (uint64_t)__builtin_popcountll(sm->own.want[w]);
-		resync += (uint64_t)__builtin_popcountll(sm->own.resync[w]);
-		look += (uint64_t)__builtin_popcountll(sm->own.look[w]);
-		mark += (uint64_t)__builtin_popcountll(sm->own.mark[w]);
+		granted += bits(sm->own.granted[w]);
+		want += bits(sm->own.want[w]);
+		resync += bits(sm->own.resync[w]);
+		look += bits(sm->own.look[w]);
+		mark += bits(sm->own.mark[w]);
 	}
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		block_want += sm->own.log[i].want;

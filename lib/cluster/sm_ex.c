@@ -268,9 +268,19 @@ static uint32_t drains_out(const struct ddr_sm *sm)
 	return n;
 }
 
-void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x)
+/* A message is large: it is made for those that are sent, and not for each of many ranges at each step. */
+static void ex_ack_send(struct ddr_sm *sm, const struct ddr_sm_ex *x)
 {
 	struct ddr_msg msg = { .type = DDR_M_EX_ACK };
+
+	msg.ex_ack.owner = x->node;
+	msg.ex_ack.id = x->id;
+	msg.ex_ack.dirty = dirty_in_range(sm, x);
+	ddr_sm_send(sm, &msg);
+}
+
+void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x)
+{
 	/* our kernel has no writers beyond the end of its table; with a longer table it is told of the range before it is enabled */
 	uint64_t there = x->start < sm->kernel.blocks ? sm->kernel.blocks - x->start : 0;
 
@@ -286,10 +296,7 @@ void ddr_sm_ex_serve(struct ddr_sm *sm, const struct ddr_sm_ex *x)
 		ddr_sm_drain(sm, x)->drain_sent = true;
 	} else if (ddr_sm_drain(sm, x)->drained && !ddr_sm_drain(sm, x)->ack_sent && sm->own.ex_void == DDR_XV_NONE && ddr_sm_active(sm) && sm->own.start >= DDR_S_DELIVERED &&
 		   ddr_sm_talks(sm)) {
-		msg.ex_ack.owner = x->node;
-		msg.ex_ack.id = x->id;
-		msg.ex_ack.dirty = dirty_in_range(sm, x);
-		ddr_sm_send(sm, &msg);
+		ex_ack_send(sm, x);
 		ddr_sm_drain(sm, x)->ack_sent = true;
 	}
 }

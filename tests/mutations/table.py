@@ -43,7 +43,8 @@ def mutations():
         rules, finder = re.search(r"^rule: (.*)\nfound-by: (.*)$", text, re.M).groups()
         kind, _, name = finder.partition(":")
         where = {"unit": f"tests/unit/{name}.c", "scenario": f"tests/scenarios/{name}.txt",
-                 "ddrsim": f"tests/sim (ddrsim --nodes {name})" if name else "tests/sim (ddrsim)"}[kind]
+                 "ddrsim": f"tests/sim (ddrsim --nodes {name})" if name else "tests/sim (ddrsim)",
+                 "daemons": f"tests/sim (ddrsim --daemon --nodes {name})" if name else "tests/sim (ddrsim --daemon)"}[kind]
         yield [int(r) for r in rules.split(",")], path.stem, text.split("\n", 1)[0].lstrip("# "), where
     for path in sorted(HERE.glob("*/*.patch")):
         head = dict(re.findall(r"^(Rule|Breaks|Test): (.+)$", path.read_text().split("\n---")[0], re.M))

@@ -129,6 +129,9 @@ bool cluster_quorum(struct sim *s, struct node *n)
 
 	if (!n->sm || !n->quorum_due || n->stopped)
 		return false;
+	node_catches_up(s, n);
+	if (!n->sm || !n->quorum_due)
+		return true;
 	cluster_word(s, n, &in);
 	node_step(s, n, &in);
 	check_frozen(s, n);
@@ -142,6 +145,9 @@ bool cluster_deliver(struct sim *s, struct node *n)
 
 	if (!n->sm || !n->n_events || n->stopped)
 		return false;
+	node_catches_up(s, n);
+	if (!n->sm || !n->n_events)
+		return true;
 	e = n->events[0];
 	memmove(n->events, n->events + 1, --n->n_events * sizeof(e));
 	if (e.msg.len) {

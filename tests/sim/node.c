@@ -293,3 +293,9 @@ void node_group_ended(struct sim *s, struct node *n)
 	(void)s;
 	(void)n;
 }
+
+void node_catches_up(struct sim *s, struct node *n)
+{
+	(void)s;
+	(void)n;
+}

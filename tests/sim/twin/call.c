@@ -279,6 +279,9 @@ int __wrap_flock(int fd, int how)
 
 	if (!f || how != LOCK_UN)
 		abort();
+	/* note 5: the next one to have the lock relies on it that nothing of ours lands any more */
+	if (twin_writes_by(f))
+		sim_violation(me->s, "rule 7: node %u gives the lock of member %u away while a request to it is under way", me->n->id, f->member);
 	f->locked = false;
 	return 0;
 }

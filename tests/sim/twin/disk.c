@@ -237,6 +237,14 @@ unsigned int twin_requests(const struct node *n)
 	return k;
 }
 
+bool twin_writes_by(const struct file *f)
+{
+	for (const struct request *r = requests; r; r = r->next)
+		if (r->file == f && r->op != DDR_AIO_READ)
+			return true;
+	return false;
+}
+
 void twin_requests_orphaned(struct node *n)
 {
 	for (struct request *r = requests; r; r = r->next)

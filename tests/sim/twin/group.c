@@ -23,7 +23,7 @@ static bool ended(int fd)
 {
 	if (!twin_file(fd)->ended)
 		return false;
-	me->n->quorate = false;
+	me->n->quorate = me->quorate = me->due = false;
 	return true;
 }
 

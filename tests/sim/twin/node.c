@@ -71,7 +71,9 @@ static void settle(struct proc *p)
 	struct ddr_array *a = twin_array(p);
 	struct ddr_sm *sm = a && a->state == DDR_ARRAY_RUNNING ? a->sm : NULL;
 
-	if (n->sm && !sm) {
+	bool had = n->sm && !sm;
+
+	if (had) {
 		n->sm = NULL;
 		twin_orphans(p->s, n);
 	}
@@ -85,6 +87,9 @@ static void settle(struct proc *p)
 		n->leaving = false;
 		node_kill(p->s, n);
 		n->left = true;
+	} else if (had && !a && !n->k.there) {	/* it was stopped for too long to leave in order */
+		n->leaving = false;
+		node_kill(p->s, n);
 	}
 }
 
@@ -401,6 +406,18 @@ static void operator(struct ddr_array *a, const struct ddr_input *in)
 	}
 }
 
+/* What it does first, such as a tick after a rest, it does by what it knew before (step.c). */
+static void hears(struct proc *p, const struct ddr_input *in)
+{
+	p->due = p->n->quorate;
+	p->n->quorate = p->quorate;
+	p->hears = true;
+	p->news = in;
+	twin_loop_event(p, in->type == DDR_IN_VIEW ? p->cpg_fd : p->quorum_fd);
+	p->hears = false;
+	p->n->quorate = p->quorate = p->due;
+}
+
 static void news(struct proc *p, const void *arg)
 {
 	const struct ddr_input *in = arg;
@@ -410,14 +427,13 @@ static void news(struct proc *p, const void *arg)
 	case DDR_IN_TICK:
 		twin_loop_timers(p);
 		return;
-	case DDR_IN_VIEW:
 	case DDR_IN_MSG:
 		p->news = in;
 		twin_loop_event(p, p->cpg_fd);
 		return;
+	case DDR_IN_VIEW:
 	case DDR_IN_QUORUM:
-		p->news = in;
-		twin_loop_event(p, p->quorum_fd);
+		hears(p, in);
 		return;
 	case DDR_IN_FENCED:
 		p->news = in;
@@ -441,6 +457,17 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 		run(p, news, in);
 }
 
+static void nothing(struct proc *p, const void *arg)
+{
+	(void)p;
+	(void)arg;
+}
+
+void node_catches_up(struct sim *s, struct node *n)
+{
+	run(twin_of(s, n), nothing, NULL);
+}
+
 /* ---- what befalls it (world.c) ------------------------------------------------------- */
 
 bool node_stops(struct sim *s, struct node *n, bool stop)
@@ -453,14 +480,21 @@ bool node_stops(struct sim *s, struct node *n, bool stop)
 	return true;
 }
 
+/* A start that cannot open or read a device, whatever the reason, counts it as missing. */
+static bool costs(uint32_t what)
+{
+	return what == CALL_OPEN || what == CALL_MEMORY || what == CALL_THREAD;
+}
+
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
 {
 	struct proc *p = twin_of(s, n);
 
 	if (what >= WORLD_CALLS)
 		p->fails = 0;
-	if (!p->alive || what >= WORLD_CALLS)
+	if (!p->alive || what >= WORLD_CALLS || (costs(what) && !s->faults_left && !s->lossy))
 		return false;
+	s->faults_left -= costs(what) && !s->lossy;
 	p->fails |= 1u << what;
 	p->error[what] = error;
 	sim_trace(s, "node %u: the next call of kind %u fails: %s", n->id, what, strerror(error));

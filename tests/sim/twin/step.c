@@ -77,6 +77,14 @@ static void give_up(struct sim *s, struct node *n, const struct ddr_output *out)
 	s->stats[STAT_GAVE_UP] += out->event != DDR_EV_EVICTED;
 }
 
+/* Its contents are rebuilt from here on, so what it failed before matters no more. A daemon may take it back by itself, without the operator's disk_back(). */
+static void taken_back(const struct sim *s, const struct node *n, struct disk *d)
+{
+	d->faulted &= ~(1u << (n - s->node));
+	d->daemon_failed &= ~(1u << (n - s->node));
+	d->dropped = false;
+}
+
 static void look(struct sim *s, struct node *n, const struct ddr_output *out)
 {
 	char buf[1024];
@@ -98,6 +106,8 @@ static void look(struct sim *s, struct node *n, const struct ddr_output *out)
 			node_check_sent(s, n, out);
 		return;
 	case DDR_OUT_EVENT:
+		if (out->event == DDR_EV_REBUILD_START && out->member < DDR_MAX_MEMBERS)
+			taken_back(s, n, &s->disk[out->member]);
 		node_event_out(s, n, out);
 		return;
 	case DDR_OUT_GIVE_UP:
@@ -114,6 +124,8 @@ void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct dd
 	const char *why;
 
 	me->n->sm = sm;
+	if (me->hears && (in->type == DDR_IN_VIEW || in->type == DDR_IN_QUORUM))
+		me->n->quorate = me->due;
 	done(s, me->n, in);
 	__real_ddr_sm_step(sm, in, outs);
 	ddr_sm_cells(sm, sim_cells);

@@ -51,6 +51,7 @@ struct proc {
 	bool unseen;			/* its kernel has a table that no daemon was bound to since */
 	uint32_t fails;			/* kinds of calls that fail next (enum world_call) */
 	int error[WORLD_CALLS];
+	bool hears, quorate, due;	/* it is being told of a view or of quorum; whether it had quorum before, and has then */
 	bool was_refused;		/* a call has failed since it began, or it was stopped */
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
@@ -147,6 +148,8 @@ unsigned int twin_requests(const struct node *n);
 unsigned int twin_pending(const struct proc *p, uint32_t member);
 extern uint64_t twin_ended[DDR_MAX_MEMBERS];	/* requests, of any node */
 bool twin_hangs(const struct proc *p, uint32_t member);
+/* Is a write or flush by this descriptor under way? */
+bool twin_writes_by(const struct file *f);
 void twin_request_end(struct sim *s, struct node *n, unsigned int which);
 /*
  * A member that does not hang answers within seconds, however seldom the schedule lets the node's requests end: ends one that is older. The descriptor of its
