@@ -36,16 +36,6 @@ void twin_effect(void)
 	n->crash_after -= n->crash_after > 0;
 }
 
-bool twin_fails(enum world_call what)
-{
-	if (!me || !(me->fails >> what & 1))
-		return false;
-	me->fails &= ~(1u << what);
-	me->was_refused = true;
-	errno = me->error[what];
-	return true;
-}
-
 struct ddr_array *twin_array(const struct proc *p)
 {
 	struct ddr_array *a;
@@ -466,58 +456,6 @@ static void nothing(struct proc *p, const void *arg)
 void node_catches_up(struct sim *s, struct node *n)
 {
 	run(twin_of(s, n), nothing, NULL);
-}
-
-/* ---- what befalls it (world.c) ------------------------------------------------------- */
-
-bool node_stops(struct sim *s, struct node *n, bool stop)
-{
-	if (!twin_of(s, n)->alive || n->stopped == stop)
-		return false;
-	n->stopped = stop;
-	twin_of(s, n)->was_refused = true;	/* what it reads of the members before and after need not fit together: it may refuse the array */
-	sim_trace(s, "node %u: daemon %s", n->id, stop ? "is stopped" : "goes on");
-	return true;
-}
-
-/* A start that cannot open or read a device, whatever the reason, counts it as missing. */
-static bool costs(uint32_t what)
-{
-	return what == CALL_OPEN || what == CALL_MEMORY || what == CALL_THREAD;
-}
-
-bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
-{
-	struct proc *p = twin_of(s, n);
-
-	if (what >= WORLD_CALLS)
-		p->fails = 0;
-	if (!p->alive || what >= WORLD_CALLS || (costs(what) && !s->faults_left && !s->lossy))
-		return false;
-	s->faults_left -= costs(what) && !s->lossy;
-	p->fails |= 1u << what;
-	p->error[what] = error;
-	sim_trace(s, "node %u: the next call of kind %u fails: %s", n->id, what, strerror(error));
-	return true;
-}
-
-bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member)
-{
-	struct proc *p = twin_of(s, n);
-	struct file *f = p->alive && p->uevent_fd ? twin_file(p->uevent_fd) : NULL;
-
-	if (!f || f->count == TWIN_NEWS)
-		return false;
-	f->news[f->count].what = (uint8_t)what;
-	f->news[f->count++].member = (uint8_t)member;
-	return true;
-}
-
-/* A real daemon gives its machine the clock itself (daemon/array/drive_step.c). */
-void node_wakes(struct sim *s, struct node *n)
-{
-	(void)s;
-	(void)n;
 }
 
 /* Of node_start.c, for node_io.c, which does not read anything here. */

@@ -15,6 +15,7 @@
  *	group.c		corosync: process groups, quorum, the list of nodes
  *	fence.c		the process that runs agents
  *	memory.c	what a daemon that is killed had allocated
+ *	world.c		what befalls it beside crashes
  *	main.c		options
  *
  * A daemon may be killed at each of its effects: a record to the kernel, a request to a member, a message, an order to an agent.
@@ -80,10 +81,13 @@ static inline uint64_t twin_ms(const struct proc *p)
 
 /* The daemon whose code runs changes the world. It may die just before. */
 void twin_effect(void);
-/* Does this call fail now? Then errno is set. */
-bool twin_fails(enum world_call what);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
+
+/* ---- world.c ------------------------------------------------------------------- */
+
+/* Does this call fail now? Then errno is set. */
+bool twin_fails(enum world_call what);
 
 /* ---- step.c -------------------------------------------------------------------- */
 
