@@ -34,6 +34,20 @@ def test_text_applies(path):
         assert (TOP / name).read_text().count(old) == 1 and old != new, f"its text does not occur once in {name}"
 
 
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.mut")), ids=lambda p: p.stem)
+def test_it_compiles(path):
+    """What does not compile breaks no rule, and ends tests/mutations/run."""
+    texts = {}
+    for name, old, new in EDIT.findall(path.read_text()):
+        texts[name] = texts.get(name, (TOP / name).read_text()).replace(old, new)
+    for name, text in texts.items():
+        if name.endswith(".c"):
+            done = subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", '-DPACKAGE_VERSION="broken"', "-I.", "-Iinclude", f"-I{(TOP / name).parent}",
+                                   "-Werror=implicit-function-declaration", "-fsyntax-only", "-x", "c", "-"],
+                                  cwd=TOP, input=text, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
 def test_what_is_changed_is_built():
     """By tests/mutations/run, which compiles what the finders need by itself."""
     spec = importlib.util.spec_from_loader("run", SourceFileLoader("run", str(HERE / "run")))
