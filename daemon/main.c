@@ -244,7 +244,7 @@ static void protect_memory(void)
 			"give it CAP_SYS_RESOURCE\n", strerror(errno));
 	/* each further arena of malloc(), for a thread of its own, counts with 64 MiB as locked, however little of it is used */
 	mallopt(M_ARENA_MAX, 1);
-	/* the usual stack of a thread has 8 MiB, all of which would be locked; libqb's thread for the log takes what is usual */
+	/* a thread's default stack is 8 MiB, and all of it would be locked; libqb's log thread uses the default */
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_setattr_default_np(&attr);

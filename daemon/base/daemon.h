@@ -65,7 +65,7 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_members *ended;	/* members.c's: of arrays that were closed here, and are not freed yet */
-	struct ddr_output *outs;	/* of the step in progress: there is only one at a time, whatever its array */
+	struct ddr_output *outs;	/* of the step in progress. Only one is at a time: outputs never step another array; waiting clients only ask for the next tick (*_late) */
 	struct ddr_job_stock *job_stock;	/* memory for the jobs of all arrays */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];

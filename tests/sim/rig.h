@@ -33,7 +33,7 @@ void rig_super(struct ddr_super *sb, const struct rig_geometry *g);
 /* An instance of the machine in memory from malloc, or NULL (then the memory is freed). */
 struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg);
 /*
- * ddr_sm_step(). A TICK before ddr_sm_due() must change nothing but the clock: whoever sleeps until then does as one who ticks always.
+ * ddr_sm_step(). A TICK before ddr_sm_due() must change nothing but the clock: an instance that sleeps until then must behave like one that gets every tick.
  * NULL, or what such a tick has done.
  */
 const char *rig_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out);
