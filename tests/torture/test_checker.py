@@ -72,6 +72,11 @@ RIGHT = {
         initial 8 0
         w 1.1.0.1 7 2 10 20 error 5
         r 3.1.0.1 7 2 60 70 1.1.0.1 0""",
+    "a write that failed takes effect late": """
+        initial 7 0
+        w 1.1.0.1 7 1 10 20 error 5
+        r 3.1.0.1 7 1 30 40 0
+        r 3.1.0.2 7 1 50 60 1.1.0.1""",
     "a write whose begin nobody heard, for its machine died": """
         initial 7 0
         w 1.1.0.1 7 1 10 20
@@ -167,6 +172,11 @@ WRONG = {
         w 1.1.0.1 7 1 10 -
         dead 1 1 40
         r 3.1.0.1 7 1 60 70 1.1.0.1,?11,0,0,0,0,0,0""", "nobody wrote"),
+    "garbage while another node writes, and no member is missing": ("""
+        initial 7 0
+        w 1.1.0.1 7 1 10 50
+        missing 100 200
+        r 3.1.0.1 7 1 20 30 1.1.0.1,?11,0,0,0,0,0,0""", "nobody wrote"),
     "garbage though the block was rewritten": ("""
         initial 7 0
         w 1.1.0.1 7 1 10 -
