@@ -4,6 +4,7 @@
 
     prove.py seeds [--seeds N] [--events M] [--nodes LIST] [--jobs J]   random schedules: N seeds of M events with each number of nodes
     prove.py drills [--times T] [NAME...]                               all drills (or those), T times each
+    prove.py torture [--seeds N] [--minutes M]                          N seeds of the register test across real nodes, M minutes of faults each
     prove.py NAME --status                                              what is proved, and what is still to do
 
 What passed is kept in DDRAID_CACHE/prove, one file for each proof and tree. The tree is the content of all files of the
@@ -290,6 +291,46 @@ def drills(record, args):
     return 0
 
 
+# ---- torture -----------------------------------------------------------------------
+
+
+def torture_kind(args):
+    return f"{args.minutes:g} minutes of faults"
+
+
+def torture_status(record, args):
+    kind = torture_kind(args)
+    done = count(record.passed(kind), args.seeds)
+    say(f"torture with {kind}: {done} of {args.seeds} seeds passed, {args.seeds - done} to do" +
+        "".join(f"; seed {seed} FAILED, log: {log}" for seed, log in record.data["failed"].get(kind, {}).items()))
+    say(f"on {record.on()}")
+
+
+def torture(record, args):
+    kind = torture_kind(args)
+    failed_seeds = record.data["failed"].setdefault(kind, {})
+    left = [int(seed) for seed in failed_seeds]		# first of all: they decide
+    left += [seed for first, last in missing(record.passed(kind), args.seeds) for seed in range(first, last + 1) if seed not in left]
+    for seed in left:
+        log = record.directory / f"torture-{seed}-{record.tree}.log"
+        say(f"torture, seed {seed}, {kind}; {args.seeds - count(record.passed(kind), args.seeds)} seeds to do")
+        with open(log, "w", encoding="utf-8") as to:
+            rc = subprocess.run(["/usr/bin/python3", str(record.top / "tests/torture/torture.py"), "--seed", str(seed), "--minutes", str(args.minutes)],
+                                stdout=to, stderr=to, stdin=subprocess.DEVNULL, check=False).returncode
+        record.same()	# it runs what lies in the tree
+        if rc:
+            if rc == 1:		# else the machine could not run it, which says nothing of the seed
+                failed_seeds[str(seed)] = str(log)
+                record.save()
+            say(f"FAILED: torture, seed {seed}: exit code {rc}; log: {log}")
+            return 1
+        failed_seeds.pop(str(seed), None)
+        record.data["passed"][kind] = add(record.passed(kind), seed, seed)
+        record.save()
+    say(f"PROVED: torture of {count(record.passed(kind), args.seeds)} seeds x {kind}: no failure\non {record.on()}")
+    return 0
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="./quickstart prove", description=__doc__.splitlines()[0])
     parser.add_argument("--top", type=pathlib.Path, default=TOP, help=argparse.SUPPRESS)
@@ -304,7 +345,10 @@ def arguments():
     two = kinds.add_parser("drills", help="faults under load in virtual machines")
     two.add_argument("--times", type=int, default=10, help="how often each [10]")
     two.add_argument("names", nargs="*", metavar="DRILL")
-    for each in (one, two):
+    three = kinds.add_parser("torture", help="the register test across real nodes")
+    three.add_argument("--seeds", type=int, default=20, help="seeds from 1 [20]")
+    three.add_argument("--minutes", type=float, default=10, help="of faults, of each seed [10]")
+    for each in (one, two, three):
         each.add_argument("--status", action="store_true", help="only say what is proved and what is to do")
     return parser.parse_args()
 
@@ -315,17 +359,18 @@ def main():
         print(tree(args.top.resolve()))
         return 0
     record = Record(args.name, args.top.resolve())
+    status, proof = {"seeds": (seeds_status, seeds), "drills": (drills_status, drills), "torture": (torture_status, torture)}[args.name]
     if args.status:
-        {"seeds": seeds_status, "drills": drills_status}[args.name](record, args)
+        status(record, args)
         return 0
     if (os.environ.get("DDRAID_PROVE_TREE") or record.tree) != record.tree:
         say("prove: files of the repository changed while it was built; run it again")
         return 3
     record.lock()
     record.save()
-    {"seeds": seeds_status, "drills": drills_status}[args.name](record, args)
+    status(record, args)
     try:
-        return {"seeds": seeds, "drills": drills}[args.name](record, args)
+        return proof(record, args)
     except Changed as why:
         say(f"prove: {why}")
         return 3

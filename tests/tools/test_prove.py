@@ -32,12 +32,23 @@ sleep "${DDRSIM_SLEEP:-0}"
 """
 
 
+TORTURE = r"""import os, sys
+here = os.path.dirname(os.environ["DDRAID_CACHE"])
+seed = sys.argv[2]
+with open(here + "/tortured", "a") as file:
+    file.write(seed + "\n")
+bad = here + "/bad-seed"
+assert sys.argv[1] == "--seed" and sys.argv[3:] == ["--minutes", "2.0"]
+sys.exit(int(os.path.exists(bad) and dict([open(bad).read().split()]).get(seed, 0)))
+"""
+
+
 @pytest.fixture(name="place")
 def fixture_place(tmp_path):
     top = tmp_path / "top"
     for name, text in (("lib/x.c", "one"), ("doc/x.md", "one"), ("tests/drills/flip.py", "# __main__\nimport sys, os\nos.path.exists(sys.argv[0] + '.edits') and open('lib/x.c', 'a').write('.')\n"
                         "sys.exit(os.path.exists(sys.argv[0] + '.bad'))\n"),
-                       ("build/tests/sim/ddrsim", DDRSIM), ("build/tests/sim/ddrsim-daemon", DDRSIM), (".gitignore", "/build\n")):
+                       ("tests/torture/torture.py", TORTURE), ("build/tests/sim/ddrsim", DDRSIM), ("build/tests/sim/ddrsim-daemon", DDRSIM), (".gitignore", "/build\n")):
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
     for program in ("ddrsim", "ddrsim-daemon"):
@@ -143,6 +154,27 @@ def test_drills_count_and_a_failure_ends_the_proof(place):
     rc, said = prove(place, "drills", "--times", "5")
     assert rc == 1 and "FAILED: drill flip, 5 of 5" in said
     assert prove(place, "drills", "nothing")[0] == 2
+
+
+def tortured(place):
+    return [int(seed) for seed in (place / "tortured").read_text().split()]
+
+
+def test_torture_resumes_over_seeds(place):
+    """A seed that fails is named, is the first of the next run, and those that passed are not run again."""
+    (place / "bad-seed").write_text("3 1")
+    rc, said = prove(place, "torture", "--seeds", "4", "--minutes", "2")
+    assert rc == 1 and "FAILED: torture, seed 3: exit code 1; log: " in said and tortured(place) == [1, 2, 3]
+    assert "2 of 4 seeds passed, 2 to do; seed 3 FAILED" in prove(place, "torture", "--seeds", "4", "--minutes", "2", "--status")[1]
+    (place / "bad-seed").unlink()
+    rc, said = prove(place, "torture", "--seeds", "5", "--minutes", "2")
+    assert rc == 0 and tortured(place) == [1, 2, 3, 3, 4, 5]
+    assert "PROVED: torture of 5 seeds x 2 minutes of faults: no failure" in said
+    assert "5 of 5" in prove(place, "torture", "--seeds", "5", "--minutes", "2", "--status")[1]
+    (place / "bad-seed").write_text("6 3")		# the machine could not run it
+    rc, said = prove(place, "torture", "--seeds", "6", "--minutes", "2")
+    assert rc == 1 and "exit code 3" in said
+    assert "5 of 6 seeds passed, 1 to do\n" in prove(place, "torture", "--seeds", "6", "--minutes", "2", "--status")[1]
 
 
 def test_seeds_of_real_daemons_count_apart(place):

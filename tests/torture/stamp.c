@@ -245,6 +245,19 @@ static unsigned int below(struct thread *t, unsigned int n)
 	return mix(&t->rng) % n;
 }
 
+/* Groups that the thread works on for a while: those that it may write, if a few tries find any. */
+static void choose_set(struct thread *t)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < SET; i++)
+		for (unsigned int try = 0; try < 8; try++) {
+			t->set[i] = below(t, n_groups);
+			if (groups[t->set[i]].owned)
+				break;
+		}
+	pthread_mutex_unlock(&lock);
+}
+
 static void *work(void *data)
 {
 	struct thread *t = data;
@@ -253,8 +266,7 @@ static void *work(void *data)
 		unsigned int g, at, count;
 
 		if (!t->left--) {
-			for (unsigned int i = 0; i < SET; i++)
-				t->set[i] = below(t, n_groups);
+			choose_set(t);
 			t->left = SET_LASTS;
 		}
 		at = below(t, GROUP);

@@ -52,6 +52,7 @@ class Job:
         self.channel, self.ident, self.command = channel, ident, command
         self.output = {1: bytearray(), 2: bytearray()}
         self.code = None
+        self.heard = None       # called with (1 or 2, bytes) for each piece of output
         self.changed = channel.changed
 
     @property
@@ -62,6 +63,14 @@ class Job:
     @property
     def err(self):
         return bytes(self.output[2]).decode(errors="replace")
+
+    def listen(self, heard):
+        """From now on heard(1 or 2, bytes) is called at once for each piece of output, and now for what came before. It must not wait."""
+        with self.changed:
+            for fd, data in self.output.items():
+                if data:
+                    heard(fd, bytes(data))
+            self.heard = heard
 
     def poll(self):
         """Exit code, or None while the command runs."""
@@ -151,6 +160,8 @@ class Channel:
                 self.boot_id = head["boot_id"]
             elif head["ev"] == "out" and job:
                 job.output[head["fd"]] += body
+                if job.heard:
+                    job.heard(head["fd"], body)
             elif head["ev"] == "exit" and job:
                 job.code = head["code"]
                 del self.jobs[head["id"]]
