@@ -126,7 +126,7 @@ class Nemesis:
             job.kill(signal.SIGCONT)
 
     def node_kill(self, act, number):
-        gone = self.world.end_daemon(number, act.lasts)
+        gone = self.world.end_daemon(number, max(20, act.lasts))
         if not gone and self.world.alive(number):
             self.evidence.add(f"node {number}", "ddraidd was killed, and does not end", loud=True)
         self.over.wait(act.lasts)
@@ -184,6 +184,18 @@ class Nemesis:
         if act.get("then") == "restart":
             self.world.watch(number)
             self.world.serve(number)
+        elif act.get("then") == "reload":
+            self._back_in_corosync(number)
+
+    def _back_in_corosync(self, number):
+        """A corosync that reloaded nonsense may need a restart, and its node with it."""
+        try:
+            self.world.cluster.wait_members([number], [number], timeout=30)
+        except FAILURES:
+            self.evidence.add(f"node {number}", "corosync does not come back after the reload: power cut")
+            self.world.node(number).kill()
+            self.world.buried()
+            self.world.bring(number)
 
     def node_shm(self, act, number):
         node, channel = self.world.node(number), self.world.node(number).channel
