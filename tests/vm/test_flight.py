@@ -14,6 +14,6 @@ def test_flight(shared_node, stage, load_forget, case):
     del stage
     shared_node.run("modprobe dm-ddraid")
     load_forget(shared_node)
-    for name in ("kchan.py", "kerr_cases.py", "kflight_cases.py"):
+    for name in ("kchan.py", "kforget.py", "kflight_cases.py"):
         shared_node.put(f"/tmp/{name}", (GUEST / name).read_bytes())
     shared_node.run(["python3", "/tmp/kflight_cases.py", case], timeout=120)

@@ -20,7 +20,7 @@ def guest(shared_node, load_forget):
     shared_node.load_module(modbuild.points_module(shared_node.kernel))
     load_forget(shared_node)
     shared_node.run("mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing")
-    for name in ("kchan.py", "kerr_cases.py", "kpoint.py", "kraces_cases.py", "ksmall_cases.py", "kfault_cases.py"):
+    for name in ("kchan.py", "kforget.py", "kpoint.py", "kraces_cases.py", "ksmall_cases.py", "kfault_cases.py"):
         shared_node.put(f"/tmp/{name}", (GUEST / name).read_bytes())
     return shared_node
 

@@ -11,7 +11,7 @@ import sys
 
 from kchan import (APPLIED, BLOCK, DRAIN, DRAINED, ENABLE, ERROR, GRANT, IO, KM_IN_SYNC, KM_OUT, KM_REBUILDING, MEMBER, RELEASE, RESOLVE, RES_RETRY,
                    SHADOW, Array, Channel, Server, code, fio, fio_ends, wait_for)
-from kerr_cases import CHUNK, DATA, EC_IO, EC_MEDIUM, Flush, array, content, dm, forget, out, raw, ready, rebuild
+from kforget import CHUNK, DATA, EC_IO, EC_MEDIUM, Flush, array, content, dm, forget, out, raw, ready, rebuild
 from kpoint import counts, point
 
 EC_FENCED, EC_NOSPC, EC_TIMEOUT, EC_INVAL = 3, 4, 5, 6

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes that hang on a member, and what must not be reported or done meanwhile.
 
-Runs in a guest, with kchan.py and kerr_cases.py beside it; the argument names a case. Each tests one safety rule: a write in flight must
+Runs in a guest, with kchan.py and kforget.py beside it; the argument names a case. Each tests one safety rule: a write in flight must
 not be treated as ended.
 """
 import errno
@@ -12,7 +12,7 @@ import time
 
 from kchan import (BLOCK, CLOSED, CONFIG, DRAIN, DRAINED, ERROR, F_READS, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, REAP, REAPED, RELEASE,
                    RESOLVE, RES_RETRY, THAW, wait_for)
-from kerr_cases import CHUNK, array, content, forget, out, raw, ready
+from kforget import CHUNK, array, content, forget, out, raw, ready
 
 UNIT = 256      # blocks of the largest I/O
 

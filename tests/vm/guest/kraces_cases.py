@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Races of the kernel module, each with its window held open by a test point (kpoint.py).
 
-Runs in a guest, with kchan.py, kerr_cases.py and kpoint.py beside it; the argument names a case. dm-ddraid-points.ko and dm-forget
+Runs in a guest, with kchan.py, kforget.py and kpoint.py beside it; the argument names a case. dm-ddraid-points.ko and dm-forget
 are loaded.
 """
 import sys
@@ -9,7 +9,7 @@ import time
 
 from kchan import (APPLIED, BLOCK, CONFIG, ENABLE, ERROR, F_READS, FREEZE, GRANT, IO, KC_TIMEOUT_MS, KILL, KM_IN_SYNC, KM_OUT, KM_REBUILDING,
                    MEMBER, RESOLVE, RES_RETRY, SHADOW, THAW, Channel, wait_for)
-from kerr_cases import CHUNK, DISKS, Flush, array, content, dm, forget, out, raw, ready
+from kforget import CHUNK, DISKS, Flush, array, content, dm, forget, out, raw, ready
 from kpoint import held
 
 

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import uuid
 
-import kerr_cases
+import kforget
 from kchan import (ABI, BIND, BLOCK, CONFIG, DRAIN, DRAINED, ERROR, GRANT, IO, KC_TIMEOUT_MS, KILL, RELEASE, RESOLVE, RES_FAIL, RES_RETRY, Array,
                    Channel, code, wait_for)
-from kerr_cases import DISKS, Flush, array, content, forget, out, raw, ready
+from kforget import DISKS, Flush, array, content, forget, out, raw, ready
 from kpoint import counts, point
 
 EC_TIMEOUT = 5
@@ -140,12 +140,12 @@ def large_sectors():
         fcntl.ioctl(loop, 0x4c09, 4096)                 # LOOP_SET_BLOCK_SIZE
         os.close(disk)
         loops.append(loop)
-    own = kerr_cases.DISKS[:]
-    kerr_cases.DISKS[:] = [f"/dev/loop{i}" for i in range(len(own))]
+    own = kforget.DISKS[:]
+    kforget.DISKS[:] = [f"/dev/loop{i}" for i in range(len(own))]
     try:
         yield
     finally:
-        kerr_cases.DISKS[:] = own
+        kforget.DISKS[:] = own
         for loop in loops:
             fcntl.ioctl(loop, 0x4c01, 0)                # LOOP_CLR_FD
             os.close(loop)
