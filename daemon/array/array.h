@@ -164,7 +164,6 @@ struct ddr_array {
 	struct ddr_jobs *jobs;
 	struct ddr_transport *transport;
 	struct ddr_sm *sm;		/* never NULL while the array is visibly RUNNING */
-	uint32_t slot;
 	struct ddr_input in;
 	struct ddr_outputs outs;	/* no array takes a step within another one's */
 	void (*carry_out)(struct ddr_array *a);	/* set by drive.c, for drive_step.c */

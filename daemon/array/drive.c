@@ -23,8 +23,7 @@
 static void to_group(struct ddr_array *a, const struct ddr_output *o)
 {
 	if (a->transport && !a->cluster.gave_up && !a->transport->ops->mcast(a->transport, o->msg, o->msg_len))
-		ddr_drive_break(a, a->d->transport->cluster ? "the message queue to the cluster is full" :
-				"the queue of the node's messages to itself is full");
+		ddr_drive_break(a, "the queue of messages to the array's nodes is full");
 }
 
 /* ---- outputs ------------------------------------------------------------------- */
@@ -32,8 +31,7 @@ static void to_group(struct ddr_array *a, const struct ddr_output *o)
 static void write_block(struct ddr_array *a, const struct ddr_output *o)
 {
 	bool log = o->type != DDR_OUT_MAP_WRITE;
-	uint32_t slot = o->type == DDR_OUT_SLOT_WRITE ? o->slot :
-			a->d->transport->cluster ? ddr_sm_slot(a->sm) : a->slot;
+	uint32_t slot = o->type == DDR_OUT_SLOT_WRITE ? o->slot : ddr_sm_slot(a->sm);
 	struct ddr_disk_log *blk;
 	struct ddr_meta_op *op;
 	uint64_t seq;
@@ -383,16 +381,12 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 
 /* ---- start and end -------------------------------------------------------------- */
 
-/* Our own slot, or the first free one; -1: none. */
-static int64_t choose_slot(const struct ddr_super *sb, uint32_t node)
+static bool has_slot(const struct ddr_super *sb, uint32_t node)
 {
 	for (uint32_t s = 0; s < sb->slots; s++)
-		if (sb->slot_node[s] == node)
-			return s;
-	for (uint32_t s = 0; s < sb->slots; s++)
-		if (sb->slot_node[s] == 0)
-			return s;
-	return -1;
+		if (sb->slot_node[s] == node || sb->slot_node[s] == 0)
+			return true;
+	return false;
 }
 
 static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
@@ -401,7 +395,6 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.node = a->d->transport->node(a->d),
 		.cluster = a->d->transport->cluster,
 		.fencing = strcmp(a->d->conf.fence_command, DDR_FENCE_NONE) != 0,
-		.slot = a->slot,
 		.super = &l->assembly.super,
 		.present = l->present,
 		.several = a->d->transport->nodes(a->d) != 1,
@@ -430,7 +423,7 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 	const struct ddr_super *sb = &a->super;
 
 	for (uint32_t s = 0; s < sb->slots; s++) {
-		if (s != a->slot && sb->slot_node[s] == 0)
+		if (s != ddr_sm_slot(a->sm) && sb->slot_node[s] == 0)
 			continue;
 		for (uint32_t i = 0; i < sb->log_blocks; i++) {
 			const struct ddr_load_block *b = &l->log[(size_t)s * sb->log_blocks + i];
@@ -493,19 +486,17 @@ static void start_rate(struct ddr_array *a)
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 {
 	const struct ddr_transport_ops *transport = a->d->transport;
-	/* in a cluster the group assigns one */
-	int64_t slot = transport->cluster ? 0 : choose_slot(&l->assembly.super, transport->node(a->d));
 	bool adopt = ddr_identity_adopted(a);
 	int ret;
 
 	if (!adopt && ddr_identity_check(a, &l->assembly.super))
 		return -EPERM;
-	if (slot < 0) {
+	/* in a cluster these superblocks may be old: the group assigns a slot, or refuses */
+	if (!transport->cluster && !has_slot(&l->assembly.super, transport->node(a->d))) {
 		ddr_slots_taken(&l->assembly.super, NULL, ddr_drive_node_name, a, a->error, sizeof(a->error));
 		return -ENOSPC;
 	}
 	a->carry_out = carry_out;
-	a->slot = (uint32_t)slot;
 	a->super = l->assembly.super;
 	a->members = l->members;
 	ddr_members_get(a->members);

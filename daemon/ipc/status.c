@@ -307,16 +307,14 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 		[DDR_NS_FENCING] = "fencing", [DDR_NS_RECOVERING] = "recovering", [DDR_NS_LEFT] = "left",
 	};
 	struct json_object *o = json_object_new_object(), *nodes = json_object_new_array();
-	bool running = a->state == DDR_ARRAY_RUNNING, cluster = a->d->transport->cluster;
+	bool running = a->state == DDR_ARRAY_RUNNING;
 
-	for (uint32_t i = 0; running && cluster && i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
+	for (uint32_t i = 0; running && i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
 		add_node(a, nodes, st->node[i].id, states[st->node[i].state], st->node[i].slot);
-	if (running && !cluster)
-		add_node(a, nodes, a->d->transport->node(a->d), "active", a->slot);
 	add_text(o, "transport", a->d->transport->name);
 	add_number(o, "node", a->d->transport->node(a->d));
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
-	add_text(o, "fencing", !cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
+	add_text(o, "fencing", !a->d->transport->cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
 	json_object_object_add(o, "writer", st->writer ? json_object_new_uint64(st->writer) : NULL);
 	cluster_waits(a, st, o);
 	json_object_object_add(o, "unseen", unseen(a, st));

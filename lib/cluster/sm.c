@@ -25,7 +25,7 @@ static void *part(struct layout *l, size_t bytes)
 	return p;
 }
 
-static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map, bool cluster, bool adopt)
+static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_t n_map)
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
 	uint64_t **maps[] = { &sm->own.mark, &sm->own.fly, &sm->own.dur, &sm->own.want, &sm->own.granted, &sm->kernel.held, &sm->own.resync,
@@ -39,11 +39,11 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 	sm->in_order.version = part(l, n_map * sizeof(*sm->shared.version));
 	sm->own.rb.map_want = part(l, n_map * sizeof(*sm->own.rb.map_want));
 	sm->kernel.err = part(l, DDR_SM_ERRORS * sizeof(*sm->kernel.err));
-	sm->own.c.buf = part(l, cluster ? ddr_sm_state_size(n_map) : 0);
-	sm->own.c.disk_map = part(l, cluster ? (size_t)n_map * DDR_LOG_PAYLOAD : 0);
-	sm->own.c.rc_map = part(l, cluster || adopt ? bytes : 0);
-	sm->own.c.rc_rep = part(l, cluster || adopt ? bytes : 0);
-	sm->own.c.rc_log = part(l, cluster || adopt ? n_log * sizeof(*sm->own.log) : 0);
+	sm->own.c.buf = part(l, ddr_sm_state_size(n_map));
+	sm->own.c.disk_map = part(l, (size_t)n_map * DDR_LOG_PAYLOAD);
+	sm->own.c.rc_map = part(l, bytes);
+	sm->own.c.rc_rep = part(l, bytes);
+	sm->own.c.rc_log = part(l, n_log * sizeof(*sm->own.log));
 }
 
 /* Numbers of log and map blocks; false: the configuration is out of limits. */
@@ -52,7 +52,7 @@ static bool limits(const struct ddr_sm_config *cfg, uint32_t *n_log, uint32_t *n
 	const struct ddr_super *sb = cfg->super;
 	uint64_t regions;
 
-	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK || (!cfg->cluster && cfg->slot >= sb->slots))
+	if (!sb || cfg->node == 0 || ddr_super_check(sb).code != DDR_FE_OK)
 		return false;
 	if (cfg->present >> sb->members)
 		return false;
@@ -74,7 +74,7 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg)
 	if (!limits(cfg, &n_log, &n_map))
 		return 0;
 	part(&l, sizeof(struct ddr_sm));
-	lay_out(&l, &sm, n_log, n_map, cfg->cluster, cfg->adopt);
+	lay_out(&l, &sm, n_log, n_map);
 	return l.used;
 }
 
@@ -90,7 +90,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memset(mem, 0, size);
 	sm = part(&l, sizeof(*sm));
 	s = &sm->in_order;
-	lay_out(&l, sm, n_log, n_map, cfg->cluster, cfg->adopt);
+	lay_out(&l, sm, n_log, n_map);
 	sm->own.n_log = n_log;
 	s->n_map = n_map;
 	sm->own.words = (uint64_t)n_log * DDR_WORDS_LOG;
@@ -99,11 +99,11 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.adopt = cfg->adopt;
 	sm->own.vf.recorded = sm->shared.sb.verify;
 	sm->node = cfg->node;
-	sm->own.slot = cfg->cluster ? 0 : cfg->slot;
 	s->cluster = cfg->cluster;
-	sm->own.c.writer_ready = !cfg->cluster;	/* no other node wrote since we read the disks */
+	sm->own.slot = cfg->cluster ? DDR_SM_NO_SLOT : ddr_shared_slot_choose(s, cfg->node);
+	sm->own.c.synced = sm->own.c.writer_ready = !cfg->cluster;	/* the state is what we read; no other node wrote since then */
 	sm->own.c.fencing = cfg->fencing;
-	sm->own.c.size = cfg->cluster ? ddr_sm_state_size(n_map) : 0;
+	sm->own.c.size = ddr_sm_state_size(n_map);
 	sm->own.present = cfg->present;
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
@@ -166,7 +166,7 @@ void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uin
 			ddr_sm_slot_instance(sm, seq, boot_id, cookie);
 		return;
 	}
-	if (!sm->shared.cluster && (slot != sm->own.slot || (payload && node && node != sm->node))) {
+	if (slot != sm->own.slot || (payload && node && node != sm->node)) {
 		if (!sm->own.adopt)
 			load_foreign(sm, slot, index, payload, node);
 		if (slot != sm->own.slot)
@@ -190,7 +190,7 @@ void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 	bool dead = of_dead(sm);
 	uint64_t *of = dead ? sm->own.c.rc_rep : sm->own.rep, first = (uint64_t)index * DDR_LOG_REGIONS;
 
-	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log || (!sm->shared.cluster && !dead && slot != sm->own.slot))
+	if (slot >= sm->shared.sb.slots || index >= sm->own.n_log || (!dead && slot != sm->own.slot))
 		return;
 	for (uint32_t i = 0; i < DDR_LOG_REPAIRS && repair[i]; i++)
 		if (repair[i] <= DDR_LOG_REGIONS && first + repair[i] - 1 < sm->shared.regions)
@@ -287,7 +287,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_TICK: tick(sm, in->now_ms); sm->wall = in->value; return;
 	case DDR_IN_VIEW: ddr_sm_view(sm, s, in); return;
 	case DDR_IN_MSG: ddr_sm_message(sm, s, in); return;
-	case DDR_IN_FENCED: ddr_sm_fenced(sm, s, in); return;
+	case DDR_IN_FENCED: ddr_sm_fence_answer(sm, in); return;
 	case DDR_IN_K_ATTACHED: ddr_sm_attached(sm, in); return;
 	case DDR_IN_K_DETACHED: ddr_sm_detached(sm); return;
 	case DDR_IN_K_REC: ddr_sm_record(sm, &in->rec); return;
@@ -472,8 +472,7 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 	st->flushes = sm->own.flushes;
 	st->mcasts = sm->own.mcasts;
 	ddr_sm_space_status(sm, st);
-	if (sm->shared.cluster)
-		ddr_sm_nodes_status(sm, st);
+	ddr_sm_nodes_status(sm, st);
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		st->member_state[m] = sm->shared.sb.member[m].state;
 		ddr_sm_errors(sm, m, &st->err_read[m], &st->err_write[m], &st->err_corrected[m]);

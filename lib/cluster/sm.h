@@ -318,13 +318,11 @@ struct ddr_super;		/* format.h of lib: the decoded superblock, host types */
 
 struct ddr_sm_config {
 	uint32_t node;		/* own id */
-	uint32_t slot;		/* own slot */
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
 	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
 	uint8_t entropy[16];	/* random, new at each start: the names of new generations are derived from it */
-	bool cluster;		/* QUORUM inputs, joining and fencing; @slot is ignored: the group assigns one, see ddr_sm_slot(). False:
-				 * one node by itself */
+	bool cluster;		/* QUORUM inputs, joining and fencing. False: one node by itself */
 	bool several;		/* the cluster has several nodes, or may have: the array then belongs to such a cluster */
 	bool adopt;		/* the operator asserts that no other machine uses the disks: an array of such a cluster is served here all the same,
 				 * and its nodes' dirty regions are taken over. Without this and without @several such an array is refused */
@@ -361,7 +359,7 @@ uint64_t ddr_sm_due(const struct ddr_sm *sm);
 void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
 void ddr_sm_map_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);
 void ddr_sm_slot_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_log *blk);	/* of SLOT_WRITE */
-/* Our slot, for LOG_WRITE; with a cluster valid from the first LOG_WRITE on. */
+/* Our slot: its own, or the first free one; with a cluster DDR_SM_NO_SLOT until the group has assigned one, before the first LOG_WRITE. */
 uint32_t ddr_sm_slot(const struct ddr_sm *sm);
 /*
  * @landing: a write of this daemon may still land, although it was answered as failed by a timeout, or its instance has ended. Once LEAVE is

@@ -19,21 +19,14 @@ uint64_t ddr_shared_voters(const struct ddr_sm_shared *s)
 	uint64_t mask = 0;
 
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (s->nodes[i].lost || (s->cluster ? s->nodes[i].started && !s->nodes[i].leaving : s->here >> i & 1))
+		if (s->nodes[i].lost || (s->nodes[i].started && !s->nodes[i].leaving))
 			mask |= 1ull << i;
 	return mask;
 }
 
 uint32_t ddr_shared_writer(const struct ddr_sm_shared *s)
 {
-	uint32_t id = 0;
-
-	if (s->cluster)
-		return s->writer;
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if ((s->here >> i & 1) && (!id || s->nodes[i].id < id))
-			id = s->nodes[i].id;
-	return id;
+	return s->writer;
 }
 
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)

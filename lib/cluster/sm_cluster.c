@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Views of several nodes: quorum, HELLO, agreement, and START.
+ * Views: quorum, HELLO, agreement, and START.
  *
  * After each change of the view every node sends HELLO, once the quorum service has the ring of the view and reports quorum. The
  * delivery of the last HELLO is the moment of agreement on all nodes: a new epoch begins. Until then no node changes the shared
@@ -37,8 +37,8 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	bool was = sm->own.quorate;
 
-	if (!sm->shared.cluster || in->n_nodes > DDR_SM_MAX_QUORUM) {
-		ddr_sm_bug(sm, "quorum was reported without a cluster, or for too many nodes");
+	if (in->n_nodes > DDR_SM_MAX_QUORUM) {
+		ddr_sm_bug(sm, "quorum was reported for too many nodes");
 		return;
 	}
 	if (!in->quorate && sm->own.c.synced)
@@ -85,24 +85,56 @@ static void here_update(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		ddr_shared_here(s, &s->nodes[i], s->nodes[i].id && ddr_sm_viewer(sm, s->nodes[i].id));
 }
 
-void ddr_sm_cluster_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
+static bool view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
+{
+	bool self = false;
+
+	if (in->n_nodes == 0 || in->n_nodes > DDR_SM_MAX_NODES)
+		return false;
+	for (uint32_t i = 0; i < in->n_nodes; i++) {
+		if (in->nodes[i] == 0)
+			return false;
+		for (uint32_t j = 0; j < i; j++)
+			if (in->nodes[i] == in->nodes[j])
+				return false;
+		self |= in->nodes[i] == sm->node;
+	}
+	return self;
+}
+
+/* Without a cluster nobody is asked: the view reports quorum, and this node agrees with itself on the state that it has read, and writes. */
+static void agreed_alone(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
+{
+	sm->own.c.q_quorate = in->quorate;
+	sm->own.c.q_ring = in->ring;
+	sm->own.c.phase = DDR_V_AGREED;
+	ddr_sm_place(sm, s, sm->node);
+	s->writer = sm->node;
+}
+
+void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
 {
 	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
 
-	if (!ddr_sm_view_valid(sm, in)) {
+	if (!view_valid(sm, in)) {
+		sm->own.quorate = false;
 		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
 		return;
 	}
 	sm->own.viewed = true;
 	sm->own.ring = in->ring;
 	view_sort(sm, in);
-	quorum_update(sm);
 	sm->own.c.phase = DDR_V_HELLO;
 	sm->own.c.hello_sent = sm->own.c.transfer = false;
+	if (!s->cluster)
+		agreed_alone(sm, s, in);
+	quorum_update(sm);
 	ddr_sm_join_view(sm);
 	if (ring_changed)
 		s->ring_history = s->history;
 	here_update(sm, s);
+	if (sm->own.c.phase == DDR_V_AGREED && ring_changed)
+		ddr_sm_resend(sm);
 	view_event(sm);
 }
 
@@ -399,11 +431,6 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 
 void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
-	if (!sm->shared.cluster) {
-		if (sm->shared.rec)		/* slots of a cluster, in an array that was adopted */
-			ddr_sm_recover_pump(sm);
-		return;
-	}
 	hello_send(sm);
 	ddr_sm_join_pump(sm);
 	ddr_sm_fence_pump(sm);
@@ -420,22 +447,12 @@ static void node_joined(struct ddr_sm *sm, const struct ddr_msg *msg, const stru
 	out->b = msg->sender;
 }
 
-static void start_refused(struct ddr_sm *sm, const struct ddr_msg *msg, const char *why)
-{
-	bool ours = msg->sender == sm->node;
-
-	if (!why)
-		ddr_sm_event(sm, DDR_EV_REFUSED, "a node started in a slot that belongs to another node")->b = msg->sender;
-	else if (ours)
-		(sm->shared.cluster ? ddr_sm_evict : ddr_sm_give_up)(sm, why);
-}
-
 void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n)
 {
 	bool ours = msg->sender == sm->node;
 
-	if (answer == DDR_START_REFUSED)
-		start_refused(sm, msg, n->why);
+	if (answer == DDR_START_REFUSED && ours)
+		ddr_sm_evict(sm, n->why);
 	if (answer == DDR_START_LATER && ours)
 		sm->own.start = DDR_S_OFF;
 	if (answer != DDR_START_BEGUN)
@@ -503,21 +520,4 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		wait = DDR_SM_WAIT_STATE;
 	st->wait_for = wait;
 	st->wait = ddr_sm_wait_text(wait);
-}
-
-bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in)
-{
-	bool self = false;
-
-	if (in->n_nodes == 0 || in->n_nodes > DDR_SM_MAX_NODES)
-		return false;
-	for (uint32_t i = 0; i < in->n_nodes; i++) {
-		if (in->nodes[i] == 0)
-			return false;
-		for (uint32_t j = 0; j < i; j++)
-			if (in->nodes[i] == in->nodes[j])
-				return false;
-		self |= in->nodes[i] == sm->node;
-	}
-	return self;
 }

@@ -236,8 +236,6 @@ void ddr_sm_redeclared(struct ddr_sm *sm)
 
 void ddr_sm_started(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
-	if (sm->own.start != DDR_S_DELIVERED)
-		return;
 	sm->own.start = s->cluster ? DDR_S_READ : DDR_S_DONE;
 	if (!s->cluster) {	/* in a cluster, the node that built the state has done this */
 		ddr_sm_map_unread(sm, s);

@@ -58,7 +58,7 @@
  *	sm_fence.c	lost nodes, and their fencing
  *	sm_settle.c	what is settled before the next event, and what is sent again
  *	sm_join.c	reading the disks at the group's start and at a change of the writer; sending the state to joiners
- *	sm_cluster.c	views of several nodes, quorum, HELLO, agreement on a view
+ *	sm_cluster.c	views, quorum, HELLO, agreement on a view
  * the step
  *	sm_kernel.c	attach and declaration, enable, the records of our kernel
  *	sm_view.c	messages in, the start of this node
@@ -151,7 +151,7 @@ static inline bool ddr_sm_running(const struct ddr_sm *sm)
 /* May this node change the state of the group? Only once all of the view agree on the view, and all have the state. */
 static inline bool ddr_sm_talks(const struct ddr_sm *sm)
 {
-	return !sm->shared.cluster || (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate);
+	return sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate;
 }
 
 /* Is this node the writer, and does it know what the last writer left on the disks? */
@@ -602,8 +602,7 @@ void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s);
 
 /* ---- sm_cluster.c -------------------------------------------------------------- */
 
-bool ddr_sm_view_valid(const struct ddr_sm *sm, const struct ddr_input *in);
-void ddr_sm_cluster_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
+void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_sm_cluster_pump(struct ddr_sm *sm);
@@ -619,8 +618,6 @@ void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 /* ---- sm_view.c ----------------------------------------------------------------- */
 
-void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
-void ddr_sm_fenced(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_start_pump(struct ddr_sm *sm);
 

@@ -292,6 +292,7 @@ void ddr_sm_forget(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	c->reload_at = 0;
 	c->synced = c->writer_ready = c->undo = c->rc_sent = c->leave_sent = c->leave_done = false;
 	sm->own.start = DDR_S_OFF;
+	sm->own.slot = DDR_SM_NO_SLOT;
 	ddr_sm_join_view(sm);
 	sm->again = true;
 }

@@ -42,7 +42,7 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 
 void ddr_sm_op_leave(struct ddr_sm *sm)
 {
-	if (!sm->shared.cluster || sm->own.n_granted) {
+	if (sm->own.n_granted) {
 		ddr_sm_event(sm, DDR_EV_REFUSED, "the kernel may still write; stop the array first")->a = EBUSY;
 		return;
 	}

@@ -34,7 +34,7 @@ static bool will_be_cluster(const struct ddr_sm_shared *s)
 	return mark ? mark == DDR_MARK_CLUSTER : is_cluster(&s->sb);
 }
 
-/* Without a cluster there is no fencing; dirty regions of other nodes are taken over as if these were fenced. */
+/* Without a cluster the owners of slots are in no view, so they are not lost; their dirty regions are taken over as if they were fenced. */
 static void take_slots(struct ddr_sm_shared *s)
 {
 	for (uint32_t i = 0; i < s->sb.slots; i++)
@@ -57,8 +57,6 @@ void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_or
 		return;
 	if (cluster)
 		s->change.mark = DDR_MARK_ALONE;
-	if (s->cluster)
-		ddr_order_lost_adopted(s, dead);
-	else
-		take_slots(s);
+	ddr_order_lost_adopted(s, dead);
+	take_slots(s);
 }

@@ -228,7 +228,7 @@ static void agreed(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		ddr_sm_works_restart(sm);
 	if (sm->shared.change.restart)
 		tell_degraded(sm);
-	if (sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.slots >> sm->own.slot & 1))
+	if (sm->own.start == DDR_S_DELIVERED && sm->shared.sb.slot_node[sm->own.slot] == sm->node && !(sm->shared.change.slots >> sm->own.slot & 1))
 		ddr_sm_started(sm, s);
 }
 

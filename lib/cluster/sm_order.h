@@ -97,7 +97,7 @@ void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_or
 enum ddr_start_answer { DDR_START_REFUSED, DDR_START_LATER, DDR_START_BEGUN };
 
 struct ddr_order_start {
-	const char *why;		/* NULL: it is not the sender's slot (without a cluster) */
+	const char *why;		/* why it was refused */
 	uint32_t slot;
 	struct ddr_ended ended;		/* its own ranges, of the process before */
 	struct ddr_order_dead dead;	/* lost nodes of an array that it has adopted */
@@ -106,8 +106,6 @@ struct ddr_order_start {
 
 /* @view: the number of nodes in the view. */
 enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, uint32_t view, struct ddr_order_start *n);
-/* The same without a cluster. */
-enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *n);
 
 /* ---- members (sm_order_member.c) -------------------------------------------------- */
 

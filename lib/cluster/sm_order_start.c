@@ -84,22 +84,3 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 	claim(s, msg, news);
 	return DDR_START_BEGUN;
 }
-
-enum ddr_start_answer ddr_order_start_alone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_start *news)
-{
-	struct ddr_sm_node *n = &s->nodes[ddr_shared_node_at(s, msg->sender)];
-	uint32_t slot = msg->start.slot;
-
-	*news = (struct ddr_order_start){ .slot = slot };
-	if (slot >= s->sb.slots || (s->sb.slot_node[slot] && s->sb.slot_node[slot] != msg->sender))
-		return DDR_START_REFUSED;
-	if (msg->start.missing && others_started(s, n)) {
-		news->why = not_all_members;
-		return DDR_START_REFUSED;
-	}
-	n->started = true;
-	n->sees = ddr_shared_seen_at_start(s, msg->start.present);
-	ddr_order_mark_start(s, msg->start.flags, &news->dead);
-	claim(s, msg, news);
-	return DDR_START_BEGUN;
-}

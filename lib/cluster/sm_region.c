@@ -182,7 +182,7 @@ void ddr_sm_map_unread(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	for (uint32_t i = 0; i < sm->shared.n_map; i++) {
 		if (!sm->own.mapb[i].loaded)
 			sm->own.mapb[i].seq = top;
-		sm->own.mapb[i].loaded |= sm->shared.cluster;
+		sm->own.mapb[i].loaded = true;
 	}
 }
 

@@ -1,113 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * A view without a cluster, the messages of the total order, and the start of this node.
+ * The messages of the total order, and the start of this node.
  *
  * Must never: act on a message of another ring, array, version or sender than the group service names; count a node that left as one
  * that agrees before it is proven dead; or let this node act on an array in which another owner's slot is dirty.
  */
 #include "sm_int.h"
 
-/* ---- views ------------------------------------------------------------------ */
-
-/* A place in the table for @id, old or new; -1: all are taken by nodes that are here or not proven dead. */
-static int node_place(const struct ddr_sm *sm, uint32_t id)
-{
-	int at = ddr_sm_node_at(sm, id);
-
-	for (int i = 0; at < 0 && i < (int)DDR_SM_MAX_NODES; i++)
-		if (!(sm->shared.here >> i & 1) && !sm->shared.nodes[i].lost)
-			at = i;
-	return at;
-}
-
-static bool nodes_update(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
-{
-	bool here[DDR_SM_MAX_NODES] = { false };
-
-	for (uint32_t i = 0; i < in->n_nodes; i++) {
-		int at = ddr_sm_node_at(sm, in->nodes[i]);
-
-		if (at >= 0)
-			here[at] = true;
-	}
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
-		struct ddr_sm_node *n = &s->nodes[i];
-
-		if ((s->here >> i & 1) && !here[i]) {
-			ddr_shared_here(s, n, false);
-			n->lost = true;
-		}
-	}
-	for (uint32_t i = 0; i < in->n_nodes; i++) {
-		int at = node_place(sm, in->nodes[i]);
-
-		if (at < 0)
-			return false;
-		if (s->nodes[at].id != in->nodes[i])
-			ddr_sm_node_clear(sm, s, &s->nodes[at]);
-		s->nodes[at].id = in->nodes[i];
-		ddr_shared_here(s, &s->nodes[at], true);
-	}
-	return true;
-}
-
-void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
-{
-	bool ring_changed = !sm->own.viewed || in->ring != sm->own.ring;
-	struct ddr_output *out;
-
-	if (sm->shared.cluster) {
-		ddr_sm_cluster_view(sm, s, in);
-		return;
-	}
-	if (!ddr_sm_view_valid(sm, in) || !nodes_update(sm, s, in)) {
-		sm->own.quorate = false;
-		ddr_sm_bug(sm, "a view lacks this node, lists a node twice, or has too many nodes");
-		return;
-	}
-	sm->own.viewed = true;
-	sm->own.ring = in->ring;
-	sm->own.quorate = in->quorate;
-	if (ring_changed)
-		ddr_sm_resend(sm);
-	out = ddr_sm_event(sm, DDR_EV_VIEW, NULL);
-	out->a = in->n_nodes;
-	out->b = in->quorate;
-}
-
-void ddr_sm_fenced(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in)
-{
-	int at = ddr_sm_node_at(sm, in->node);
-	struct ddr_output *out;
-
-	if (sm->shared.cluster) {
-		ddr_sm_fence_answer(sm, in);
-		return;
-	}
-	if (at < 0 || !sm->shared.nodes[at].lost || (sm->shared.here >> at & 1)) {
-		ddr_sm_bug(sm, "a node was fenced that had not been lost");
-		return;
-	}
-	ddr_sm_ex_gone(sm, s, in->node);
-	ddr_sm_node_clear(sm, s, &s->nodes[at]);
-	out = ddr_sm_event(sm, DDR_EV_REFUSED, "the regions of a dead node stay dirty: without a cluster no node can recover them");
-	out->a = ENOTSUP;
-	out->b = in->node;
-}
-
 /* ---- messages --------------------------------------------------------------- */
 
 static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, const struct ddr_msg *msg)
 {
-	int at = ddr_sm_node_at(sm, in->node);
-
 	if (memcmp(msg->uuid, sm->shared.sb.array_uuid, sizeof(msg->uuid)) != 0)
 		return "message of another array";
 	if (msg->sender != in->node)
 		return "message in the name of another node";
 	if (!sm->own.viewed || msg->ring != sm->own.ring)
 		return "message of another ring";
-	if (sm->shared.cluster ? !ddr_sm_viewer(sm, in->node) : at < 0 || !(sm->shared.here >> at & 1))
+	if (!ddr_sm_viewer(sm, in->node))
 		return "message of a node outside the view";
 	/* the epoch after the highest would be the lowest, and the oldest state would count as the newest */
 	if (msg->epoch > DDR_SM_MAX_EPOCH)
@@ -116,16 +26,14 @@ static const char *refuse(const struct ddr_sm *sm, const struct ddr_input *in, c
 }
 
 /*
- * With a cluster: may this message change the state here? One of an earlier epoch is refused by all nodes alike and sent again; a
- * node without the state has nothing to change.
+ * May this message change the state here? One of an earlier epoch is refused by all nodes alike and sent again; a node without the
+ * state has nothing to change.
  */
 static bool in_turn(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
-	const struct ddr_sm_viewer *v = sm->shared.cluster ? ddr_sm_viewer(sm, msg->sender) : NULL;
-
-	if (!sm->shared.cluster || msg->type == DDR_M_HELLO)
+	if (msg->type == DDR_M_HELLO)
 		return true;
-	if (msg->epoch != sm->own.c.epoch || v->other)
+	if (msg->epoch != sm->own.c.epoch || ddr_sm_viewer(sm, msg->sender)->other)
 		return false;
 	sm->own.c.undo = false;
 	if (msg->sender != sm->node)
@@ -258,7 +166,7 @@ static bool in_order_member(struct ddr_sm *sm, struct ddr_sm_shared *s, const st
 static void start_delivered(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	struct ddr_order_start n;
-	enum ddr_start_answer answer = s->cluster ? ddr_order_start(s, msg, sm->own.c.n_view, &n) : ddr_order_start_alone(s, msg, &n);
+	enum ddr_start_answer answer = ddr_order_start(s, msg, sm->own.c.n_view, &n);
 
 	ddr_sm_start_told(sm, msg, answer, &n);
 }
@@ -324,19 +232,11 @@ void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr
 static const char seq_spent[] = "the change counters in the superblocks are near their limit, so the superblocks are probably damaged. "
 				"Change nothing on the disks; ddraid examine DEV... shows them";
 
-/* Why this node must not start, or NULL. @node: the node that prevents it. */
+/* Why this node must not start without a cluster, where no other node is proven dead, or NULL. @node: the node that prevents it. */
 static const char *start_refused(const struct ddr_sm *sm, uint32_t *node)
 {
 	int at;
 
-	*node = sm->shared.sb.slot_node[sm->own.slot];
-	if (*node && *node != sm->node)
-		return "the slot belongs to another node";
-	for (uint32_t i = 0; i < sm->shared.sb.slots; i++)
-		if (i != sm->own.slot && sm->shared.sb.slot_node[i] == sm->node) {
-			*node = sm->node;
-			return "this node owns another slot";
-		}
 	for (uint32_t i = 0; i < sm->shared.sb.slots && !sm->own.adopt; i++) {
 		*node = sm->shared.sb.slot_node[i];
 		at = ddr_sm_node_at(sm, *node);
@@ -360,12 +260,12 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	struct ddr_msg msg = { .type = DDR_M_START };
 	struct ddr_output *out;
 	const char *why;
-	uint32_t node, own = sm->shared.cluster ? ddr_sm_slot_of(sm, sm->node) : sm->own.slot;
+	uint32_t node, own = ddr_sm_slot_of(sm, sm->node);
 
 	if (sm->own.start != DDR_S_OFF || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
 	    !ddr_sm_may_send(sm))
 		return;
-	if (sm->own.c.leave_wanted || (sm->shared.cluster && own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
+	if (sm->own.c.leave_wanted || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;
@@ -387,7 +287,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		ddr_sm_evict(sm, "members have changed places since this node's table was loaded" DDR_SM_START_ANEW);
 		return;
 	}
-	msg.start.slot = sm->shared.cluster ? DDR_SM_NO_SLOT : sm->own.slot;
+	msg.start.slot = sm->own.slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->own.present;
 	msg.start.room = ddr_sm_grow_room(sm);

@@ -25,7 +25,7 @@
  *					broken any more (take the line away, then), or if anything else in it differs
  *
  * Commands (regions a+n, members and regions as lists 1,2,3):
- *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [slot=N] [node=N] [slots=N]
+ *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [node=N] [slots=N]
  *	     [cluster] [fencing] [several] [marked] [adopt] [nodes=LIST]	marked: the superblock says that the array is a cluster's of several nodes
  *	own SLOT NODE			before "up": the superblock says that the node owns the slot
  *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
@@ -38,7 +38,7 @@
  *	quiet | loud			answers are not shown | shown again
  *	down				the daemon dies; "up" starts another one
  *	stop | cont			the daemon gets no CPU, and what is for it waits | it does again
- *	adopt SLOT			before "up": the operator adopts the array on this node, which takes the slot
+ *	adopt				before "up": the operator adopts the array on this node
  *	id N				before "up": the machine's id in the cluster is N now; views and "N:" name the machine still
  *	landing 1|0			one of its writes may land still | none does any more
  *	view NODES [no-quorum] [ring=N]
@@ -220,7 +220,6 @@ static void cmd_init(struct world *w, const struct args *a)
 		w->node[w->n - 1].label = id;
 		cfg->super = &w->sb;
 		cfg->node = id;
-		cfg->slot = (uint32_t)number(a, "slot", 0);
 		cfg->cluster = flag(a, "cluster");
 		cfg->fencing = flag(a, "fencing");
 		cfg->several = flag(a, "several");
@@ -506,7 +505,6 @@ static void cmd_node(struct world *w, const struct args *a)
 	}
 	if (strcmp(c, "adopt") == 0) {
 		w->me->cfg.adopt = true;
-		w->me->cfg.slot = (uint32_t)at(a, 1);
 		return;
 	}
 	if (!w->me->sm)

@@ -209,7 +209,7 @@ static inline void fx_load_empty(struct fx *f)
 	static const uint8_t boot[16];
 
 	for (uint32_t i = 0; i < f->sb.log_blocks; i++)
-		ddr_sm_load_log(f->sm, f->cfg.slot, i, zero, 1, 0, boot, 0);
+		ddr_sm_load_log(f->sm, ddr_sm_slot(f->sm), i, zero, 1, 0, boot, 0);
 	for (uint32_t i = 0; i < f->sb.map_blocks; i++)
 		ddr_sm_load_map(f->sm, i, zero, 1);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Exclusive ranges: drains, acknowledgements of all nodes of the view, jobs, release, and what happens in between. */
+#include "sm-cluster.h"
 #include "sm-fixture.h"
 
 static int setup(void **state)
@@ -24,19 +25,6 @@ static void deliver(struct fx *f, enum ddr_msg_type type)
 
 	f->open[i] = false;
 	fx_message(f, 1, copy.msg, copy.msg_len);
-}
-
-static void from_other(struct fx *f, struct ddr_msg *m)
-{
-	uint8_t buf[DDR_MSG_MAX];
-	size_t len;
-
-	m->sender = 2;
-	m->ring = 2;
-	memcpy(m->uuid, f->sb.array_uuid, sizeof(m->uuid));
-	len = ddr_msg_encode(m, buf, sizeof(buf));
-	assert_true(len > 0);
-	fx_message(f, 2, buf, (uint32_t)len);
 }
 
 static void rule_5_the_order_of_a_range(void **state)
@@ -67,69 +55,132 @@ static void rule_5_the_order_of_a_range(void **state)
 	assert_int_equal(f->log[fx_kernel(f, DDR_U_RELEASE)].rec.seq, f->log[fx_kernel(f, DDR_U_DRAIN)].rec.seq);
 }
 
+/* ---- two nodes ------------------------------------------------------------------ */
+
+static int two_nodes(void **state)
+{
+	return cx_setup(state, 2);
+}
+
+/* The same as want_resync(), on the first of two nodes. */
+static void first_wants_resync(struct cx *c)
+{
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 900, .start = 3, .count = 1 };
+
+	cx_record(c, 0, rec);
+	cx_settle(c);
+	cx_forget(c);
+	c->answers = CX_IO | CX_KERNEL;
+	rec.type = DDR_K_CLOSED;
+	rec.status = -5;
+	cx_record(c, 0, rec);
+	cx_settle(c);
+}
+
+/* Delivers to the node what was sent so far. */
+static void deliver_to(struct cx *c, uint32_t i)
+{
+	for (uint32_t n = c->node[i].n_queue; n; n--)
+		cx_deliver(c, &c->node[i], NULL);
+	cx_settle(c);
+}
+
+static bool job_runs(const struct cx *c)
+{
+	return cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0) >= 0;
+}
+
 static void rule_5_all_of_the_view_acknowledge(void **state)
 {
-	struct ddr_msg m = { .type = DDR_M_EX_ACK };
-	struct fx *f = *state;
-	struct ddr_msg asked;
+	struct cx *c = *state;
 
-	fx_view(f, 2, true, 2);
-	want_resync(f);
-	f->answers = FX_MSG | FX_KERNEL | FX_IO;
-	fx_sent(f, DDR_M_EX_REQUEST, &asked);
-	fx_settle(f);
-	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);		/* ours alone is not enough */
-	m.ex_ack.owner = 1;
-	m.ex_ack.id = asked.ex.id;
-	from_other(f, &m);
-	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
+	first_wants_resync(c);
+	deliver_to(c, 0);		/* the request, */
+	deliver_to(c, 0);		/* and our acknowledgement: it is not enough */
+	assert_false(job_runs(c));
+	deliver_to(c, 1);
+	assert_false(job_runs(c));
+	deliver_to(c, 0);
+	assert_true(job_runs(c));
 }
 
 static void a_node_that_left_counts_until_it_is_fenced(void **state)
 {
-	struct ddr_input in = { .type = DDR_IN_FENCED, .node = 2 };
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	fx_view(f, 2, true, 2);
-	want_resync(f);
-	f->answers = FX_MSG | FX_KERNEL | FX_IO;
-	fx_settle(f);
-	fx_view(f, 1, true, 3);
-	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 0);
-	fx_step(f, &in);
-	fx_settle(f);
-	assert_int_equal(fx_count(f, DDR_OUT_JOB_RANGE, 0), 1);
+	first_wants_resync(c);
+	deliver_to(c, 0);
+	deliver_to(c, 0);
+	cx_kill(c, 1);
+	c->answers = CX_ALL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	assert_false(job_runs(c));
+	cx_fenced(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_FENCE), 0);
+	cx_settle(c);
+	assert_true(job_runs(c));
+}
+
+/* The records of a type that the second node has sent to its kernel. */
+static uint32_t second_kernel(const struct cx *c, uint32_t type)
+{
+	const struct cx_node *n = &c->node[1];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n->n; i++)
+		count += n->log[i].type == DDR_OUT_KERNEL && n->log[i].rec.type == type;
+	return count;
 }
 
 static void a_range_of_another_node_is_served(void **state)
 {
-	struct ddr_msg m = { .type = DDR_M_EX_REQUEST }, ack;
-	struct fx *f = *state;
+	struct cx *c = *state;
+	struct cx_node *other = &c->node[1];
+	struct ddr_msg m;
+	uint32_t drain;
 
-	fx_view(f, 2, true, 2);
-	fx_forget(f);
-	f->answers = FX_MSG;
-	m.ex.id = 5;
-	m.ex.mode = DDR_EX_RANGE;
-	m.ex.start = 512;
-	m.ex.count = 512;
-	from_other(f, &m);
-	assert_int_equal(f->log[fx_kernel(f, DDR_U_DRAIN)].rec.start, 512);
-	fx_tick(f, 10);
-	assert_int_equal(fx_count(f, DDR_OUT_MCAST, 0), 0);
-	fx_kernel_answer(f, (uint32_t)fx_kernel(f, DDR_U_DRAIN));
-	fx_sent(f, DDR_M_EX_ACK, &ack);
-	assert_int_equal(ack.ex_ack.owner, 2);
-	assert_int_equal(ack.ex_ack.id, 5);
-	m.ex.id = 6;
-	m.ex.start = 1023;		/* overlaps: refused, on all nodes alike */
-	from_other(f, &m);
-	assert_int_equal(fx_count(f, DDR_OUT_KERNEL, DDR_U_DRAIN), 1);
-	m.type = DDR_M_EX_RELEASE;
-	m.ex_release.id = 5;
-	from_other(f, &m);
-	assert_true(fx_kernel(f, DDR_U_RELEASE) >= 0);
+	first_wants_resync(c);
+	assert_null(ddr_msg_decode(other->queue[0].bytes, other->queue[0].len, &m));
+	assert_int_equal(m.type, DDR_M_EX_REQUEST);
+	c->answers = CX_IO;
+	deliver_to(c, 1);
+	drain = (uint32_t)cx_find(other, DDR_OUT_KERNEL, DDR_U_DRAIN);
+	assert_int_equal(other->log[drain].rec.start, 3 * 256);
+	assert_int_equal(cx_find(other, DDR_OUT_MCAST, 0), -1);
+	cx_kernel_answer(c, other, drain);
+	assert_null(ddr_msg_decode(other->log[cx_find(other, DDR_OUT_MCAST, 0)].msg, other->log[cx_find(other, DDR_OUT_MCAST, 0)].msg_len, &m));
+	assert_int_equal(m.type, DDR_M_EX_ACK);
+	assert_int_equal(m.ex_ack.owner, 1);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(second_kernel(c, DDR_U_DRAIN), 1);
+	assert_int_equal(second_kernel(c, DDR_U_RELEASE), 1);
 }
+
+/* A request that overlaps a range in force is refused, by all nodes alike, and asked for again when the range has ended. */
+static void a_range_that_overlaps_one_in_force_is_refused(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 901, .start = 3, .count = 1 };
+	uint32_t job;
+
+	cx_record(c, 1, rec);		/* both nodes write to region 3, and both writes fail */
+	cx_settle(c);
+	first_wants_resync(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_settle(c);
+	job = cx_open(&c->node[0], DDR_OUT_JOB_RANGE);
+	rec.type = DDR_K_CLOSED;
+	rec.status = -5;
+	cx_record(c, 1, rec);
+	cx_settle(c);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0), -1);
+	cx_done(c, &c->node[0], job);
+	cx_settle(c);
+	assert_true(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0) >= 0);
+}
+
+/* ---- one node ------------------------------------------------------------------- */
 
 static void rule_7_a_job_over_a_rebound_kernel_does_not_count(void **state)
 {
@@ -273,9 +324,11 @@ static void ranges_are_bounded_and_parallel(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
+#define TEST_2(name) cmocka_unit_test_setup_teardown(name, two_nodes, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(rule_5_the_order_of_a_range), TEST(rule_5_all_of_the_view_acknowledge),
-		TEST(a_node_that_left_counts_until_it_is_fenced), TEST(a_range_of_another_node_is_served),
+		TEST(rule_5_the_order_of_a_range), TEST_2(rule_5_all_of_the_view_acknowledge),
+		TEST_2(a_node_that_left_counts_until_it_is_fenced), TEST_2(a_range_of_another_node_is_served),
+		TEST_2(a_range_that_overlaps_one_in_force_is_refused),
 		TEST(rule_7_a_job_over_a_rebound_kernel_does_not_count), TEST(note_17_a_failure_ends_ranges_that_wait),
 		TEST(a_job_that_fails_for_no_members_fault_is_tried_later), TEST(a_member_that_fails_in_a_job_goes),
 		TEST(a_bad_sector_in_a_job), TEST(ranges_never_cross_a_turn_when_degraded), TEST(ranges_are_bounded_and_parallel),

@@ -127,7 +127,6 @@ static void alone(struct cx *c, uint32_t i, uint32_t slot)
 
 	n->cfg.cluster = false;
 	n->cfg.several = false;
-	n->cfg.slot = slot;
 	cx_daemon(c, i);
 	for (uint32_t s = 0; s < CX_SLOTS; s++) {
 		struct ddr_output o = { .type = DDR_OUT_SLOT_READ, .slot = s };

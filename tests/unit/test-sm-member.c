@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Member failure: intent, superblocks, done, acknowledgement; starts with members missing; slot ownership. */
+#include "lib/cluster/slots.h"
 #include "sm-fixture.h"
 
 static int setup(void **state)
@@ -383,10 +384,24 @@ static void a_slot_of_another_node_is_not_taken(void **state)
 	assert_int_equal(fx_count(f, DDR_OUT_SB_WRITE, 0), 0);
 	assert_int_equal(fx_kernel(f, DDR_U_ENABLE), -1);
 	f->sb.slot_node[0] = 0;
-	f->sb.slot_node[2] = 1;		/* and no node owns two */
+	f->sb.slot_node[2] = 1;		/* its own one goes before the first free one */
 	restart(f);
-	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
+	assert_int_equal(ddr_sm_slot(f->sm), 2);
+	assert_true(fx_kernel(f, DDR_U_ENABLE) >= 0);
+}
+
+/* Without a cluster, too: no slot is given twice. */
+static void without_a_free_slot_a_node_does_not_start(void **state)
+{
+	struct fx *f = *state;
+
+	f->cfg.adopt = true;		/* else the owners of the slots are the reason */
+	for (uint32_t i = 0; i < f->sb.slots; i++)
+		f->sb.slot_node[i] = 9 + i;
+	restart(f);
+	assert_int_equal(fx_find(f, DDR_OUT_SB_WRITE, 0), -1);
 	assert_int_equal(fx_kernel(f, DDR_U_ENABLE), -1);
+	assert_ptr_equal(f->log[fx_find(f, DDR_OUT_GIVE_UP, 0)].text, ddr_slots_none_free);
 }
 
 static void configurations_out_of_limits(void **state)
@@ -397,9 +412,6 @@ static void configurations_out_of_limits(void **state)
 
 	assert_null(ddr_sm_init(mem, sizeof(mem), &f->cfg));
 	bad.node = 0;
-	assert_int_equal(ddr_sm_size(&bad), 0);
-	bad = f->cfg;
-	bad.slot = 4;
 	assert_int_equal(ddr_sm_size(&bad), 0);
 	bad = f->cfg;
 	bad.present = 1u << 7;
@@ -418,7 +430,7 @@ int main(void)
 		TEST(a_log_write_that_fails), TEST(a_flush_and_a_map_write_that_fail), TEST(degraded_regions_are_noted),
 		TEST(a_spare_that_fails_costs_nothing), TEST(the_operator_fails_members), TEST(missing_at_the_start),
 		TEST(too_many_missing_at_the_start), TEST(superblocks_come_before_everything),
-		TEST(a_slot_of_another_node_is_not_taken), TEST(configurations_out_of_limits),
+		TEST(a_slot_of_another_node_is_not_taken), TEST(without_a_free_slot_a_node_does_not_start), TEST(configurations_out_of_limits),
 	};
 
 	return cmocka_run_group_tests_name("state machine: members", tests, NULL, NULL);

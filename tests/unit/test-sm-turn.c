@@ -1,182 +1,218 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* All places for exclusive ranges are taken: a node that is refused stands in a queue, and sends nothing until its turn. */
-#include "sm-fixture.h"
+#include "sm-cluster.h"
 
 #define PLACES	128u
 
+static uint32_t epoch;		/* of the agreed view */
+
+/* Two nodes take part. The process of node 2 is gone, and the group does not know it yet: the test sends what node 2 says. */
 static int setup(void **state)
 {
-	int ret = fx_setup(state, &fx_five);
+	int ret = cx_setup(state, 2);
+	struct cx *c = *state;
+	struct ddr_msg m;
 
-	fx_view(*state, 2, true, 2);
+	for (uint32_t i = 0; i < c->node[0].n; i++)
+		if (c->node[0].log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(c->node[0].log[i].msg, c->node[0].log[i].msg_len, &m))
+			epoch = m.epoch;
+	cx_kill(c, 1);
+	cx_forget(c);
 	return ret;
 }
 
-static void from_other(struct fx *f, struct ddr_msg *m)
+static void from_other(struct cx *c, struct ddr_msg *m)
 {
 	uint8_t buf[DDR_MSG_MAX];
-	size_t len;
+	struct ddr_input in = { .type = DDR_IN_MSG, .node = 2, .msg = buf };
 
 	m->sender = 2;
-	m->ring = 2;
-	memcpy(m->uuid, f->sb.array_uuid, sizeof(m->uuid));
-	len = ddr_msg_encode(m, buf, sizeof(buf));
-	assert_true(len > 0);
-	fx_message(f, 2, buf, (uint32_t)len);
+	m->ring = c->ring;
+	m->epoch = epoch;
+	memcpy(m->uuid, c->sb.array_uuid, sizeof(m->uuid));
+	in.msg_len = (uint32_t)ddr_msg_encode(m, buf, sizeof(buf));
+	assert_true(in.msg_len > 0);
+	cx_step(c, &c->node[0], &in);
+	cx_settle(c);
 }
 
-static void other_asks(struct fx *f, uint32_t id)
+static void other_asks(struct cx *c, uint32_t id)
 {
 	struct ddr_msg m = { .type = DDR_M_EX_REQUEST };
 
 	m.ex.id = id;
 	m.ex.mode = DDR_EX_RANGE;
 	m.ex.job = DDR_KA_RESYNC;
-	m.ex.start = 2048 + id;
+	m.ex.start = 256 + id % 700;
 	m.ex.count = 1;
-	from_other(f, &m);
+	from_other(c, &m);
 }
 
-static void other_releases(struct fx *f, uint32_t id)
+static void other_releases(struct cx *c, uint32_t id)
 {
 	struct ddr_msg m = { .type = DDR_M_EX_RELEASE };
 
 	m.ex_release.id = id;
-	from_other(f, &m);
+	from_other(c, &m);
 }
 
 /* How often we have asked. */
-static uint32_t asked(const struct fx *f)
+static uint32_t asked(const struct cx *c)
 {
+	const struct cx_node *us = &c->node[0];
 	uint32_t n = 0;
 	struct ddr_msg m;
 
-	for (uint32_t i = 0; i < f->n; i++)
-		n += f->log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(f->log[i].msg, f->log[i].msg_len, &m) && m.type == DDR_M_EX_REQUEST;
+	for (uint32_t i = 0; i < us->n; i++)
+		n += us->log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(us->log[i].msg, us->log[i].msg_len, &m) && m.type == DDR_M_EX_REQUEST;
 	return n;
 }
 
-/* Our requests that are on their way are delivered. */
-static void deliver(struct fx *f)
+/* Our messages that are on their way are delivered. */
+static void deliver(struct cx *c)
 {
-	struct ddr_msg m;
-
-	for (uint32_t i = 0, n = f->n; i < n; i++)
-		if (f->open[i] && f->log[i].type == DDR_OUT_MCAST && !ddr_msg_decode(f->log[i].msg, f->log[i].msg_len, &m) && m.type == DDR_M_EX_REQUEST) {
-			struct ddr_output copy = f->log[i];
-
-			f->open[i] = false;
-			fx_message(f, 1, copy.msg, copy.msg_len);
-		}
+	for (uint32_t n = c->node[0].n_queue; n; n--)
+		cx_deliver(c, &c->node[0], NULL);
+	cx_settle(c);
 }
 
-static bool ours_in_force(const struct fx *f)
+static bool ours_in_force(const struct cx *c)
 {
-	for (uint32_t i = 0; i < f->n; i++)
-		if (f->log[i].type == DDR_OUT_KERNEL && f->log[i].rec.type == DDR_U_DRAIN && f->log[i].rec.start < 2048)
+	const struct cx_node *us = &c->node[0];
+
+	for (uint32_t i = 0; i < us->n; i++)
+		if (us->log[i].type == DDR_OUT_KERNEL && us->log[i].rec.type == DDR_U_DRAIN && us->log[i].rec.start < 256)
 			return true;
 	return false;
 }
 
-/* Node 2 has all places, and we want one. */
-static void all_taken(struct fx *f)
+/* Writes to these regions fail: each needs a range for its resync. */
+static void want_resync(struct cx *c, uint64_t start, uint64_t count)
 {
-	fx_lock(f, 3, 1);
-	fx_forget(f);
-	f->answers = FX_IO;
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .seq = 900, .start = start, .count = count };
+
+	cx_record(c, 0, rec);
+	cx_settle(c);
+	cx_forget(c);
+	c->answers = CX_IO;
+	rec.type = DDR_K_CLOSED;
+	rec.status = -5;
+	cx_record(c, 0, rec);
+	cx_settle(c);
+}
+
+/* Node 2 has all places, and we want one. */
+static void all_taken(struct cx *c)
+{
 	for (uint32_t id = 1; id <= PLACES; id++)
-		other_asks(f, id);
-	fx_closed(f, 3, 1, -5);
-	assert_int_equal(asked(f), 1);
+		other_asks(c, id);
+	want_resync(c, 0, 1);
+	assert_int_equal(asked(c), 1);
 }
 
 /* Finding U7: a refused request is not sent again at once, nor after some time, but when a place is free. */
 static void who_is_refused_waits_for_a_place(void **state)
 {
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	all_taken(f);
+	all_taken(c);
 	for (int i = 0; i < 20; i++) {
-		deliver(f);
-		fx_tick(f, 1000 + 100 * (uint64_t)i);
+		deliver(c);
+		cx_tick(c, 100);
 	}
-	assert_int_equal(asked(f), 1);
-	other_releases(f, 7);
-	assert_int_equal(asked(f), 2);
-	deliver(f);
-	assert_true(ours_in_force(f));
+	assert_int_equal(asked(c), 1);
+	other_releases(c, 7);
+	assert_int_equal(asked(c), 2);
+	deliver(c);
+	assert_true(ours_in_force(c));
 }
 
 /* Finding U7: the queue follows the total order: the node that was refused first is first. */
 static void who_was_refused_first_is_first(void **state)
 {
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	all_taken(f);
-	other_asks(f, 1000);		/* refused, before ours is delivered */
-	deliver(f);
-	other_releases(f, 7);
-	assert_int_equal(asked(f), 1);	/* this one is node 2's */
-	other_asks(f, 1000);
-	assert_int_equal(asked(f), 1);
-	other_releases(f, 8);
-	assert_int_equal(asked(f), 2);
-	deliver(f);
-	assert_true(ours_in_force(f));
+	all_taken(c);
+	other_asks(c, 1000);		/* refused, before ours is delivered */
+	deliver(c);
+	other_releases(c, 7);
+	assert_int_equal(asked(c), 1);	/* this one is node 2's */
+	other_asks(c, 1000);
+	assert_int_equal(asked(c), 1);
+	other_releases(c, 8);
+	assert_int_equal(asked(c), 2);
+	deliver(c);
+	assert_true(ours_in_force(c));
 }
 
 /* If the first in the queue does not want a range any more, it is not waited for. */
 static void who_does_not_come_is_passed_over(void **state)
 {
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	fx_tick(f, 1000);
-	all_taken(f);
-	other_asks(f, 1000);
-	deliver(f);
-	other_releases(f, 7);
-	fx_tick(f, 1900);
-	assert_int_equal(asked(f), 1);
-	fx_tick(f, 2100);
-	assert_int_equal(asked(f), 2);
-	deliver(f);
-	assert_true(ours_in_force(f));
+	all_taken(c);
+	other_asks(c, 1000);
+	deliver(c);
+	other_releases(c, 7);
+	cx_tick(c, 900);
+	assert_int_equal(asked(c), 1);
+	cx_tick(c, 200);
+	assert_int_equal(asked(c), 2);
+	deliver(c);
+	assert_true(ours_in_force(c));
+}
+
+/* The ring changes, and node 2 agrees on the same state. */
+static void new_ring(struct cx *c)
+{
+	struct cx_node *us = &c->node[0];
+	struct ddr_input in = { .type = DDR_IN_VIEW, .n_nodes = 2, .nodes = { 1, 2 }, .pids = { us->pid, c->node[1].pid }, .ring = ++c->ring };
+	struct ddr_msg hello;
+
+	us->n_queue = 0;
+	cx_step(c, us, &in);
+	in.type = DDR_IN_QUORUM;
+	in.quorate = true;
+	cx_step(c, us, &in);
+	assert_int_equal(us->n_queue, 1);
+	assert_null(ddr_msg_decode(us->queue[0].bytes, us->queue[0].len, &hello));
+	assert_int_equal(hello.type, DDR_M_HELLO);
+	deliver(c);
+	from_other(c, &hello);
+	epoch++;
 }
 
 /* A new ring: the queue is rebuilt by the requests that are refused then. */
 static void a_new_ring_makes_a_new_line(void **state)
 {
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	all_taken(f);
-	other_asks(f, 1000);
-	deliver(f);
-	fx_view(f, 2, true, 3);
-	assert_int_equal(asked(f), 2);	/* to get into the queue */
-	fx_tick(f, 5000);
-	assert_int_equal(asked(f), 2);
+	all_taken(c);
+	other_asks(c, 1000);
+	deliver(c);
+	new_ring(c);
+	assert_int_equal(asked(c), 2);	/* to get into the queue */
+	cx_tick(c, 5000);
+	assert_int_equal(asked(c), 2);
 }
 
 /* With room all of our ranges are asked for at once, as ever. */
 static void with_room_nobody_stands_in_line(void **state)
 {
-	struct fx *f = *state;
+	struct cx *c = *state;
 
-	fx_lock(f, 3, 4);
-	fx_forget(f);
-	f->answers = FX_IO;
-	fx_closed(f, 3, 4, -5);
-	assert_int_equal(asked(f), 4);
+	want_resync(c, 0, 4);
+	assert_int_equal(asked(c), 4);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_is_refused_waits_for_a_place, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(who_was_refused_first_is_first, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(who_does_not_come_is_passed_over, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(a_new_ring_makes_a_new_line, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(with_room_nobody_stands_in_line, setup, fx_teardown),
+		cmocka_unit_test_setup_teardown(who_is_refused_waits_for_a_place, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(who_was_refused_first_is_first, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(who_does_not_come_is_passed_over, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_new_ring_makes_a_new_line, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(with_room_nobody_stands_in_line, setup, cx_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,9 +20,11 @@ static uint8_t map_state(const struct fx *f, uint64_t region)
 }
 
 /* A clean instance with the state that the caller loads. */
+/* A new process of the daemon. The last one had started: the superblocks name its slot. */
 static void restart(struct fx *f)
 {
 	fx_down(f);
+	f->sb.slot_node[0] = 1;
 	f->sm = rig_sm(&f->cfg);
 	assert_non_null(f->sm);
 	f->n = 0;

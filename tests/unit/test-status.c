@@ -78,7 +78,7 @@ static int setup(void **state)
 	memset(&array, 0, sizeof(array));
 	memset(&members, 0, sizeof(members));
 	memset(&super, 0, sizeof(super));
-	memset(&status, 0, sizeof(status));
+	status = (struct ddr_sm_status){ .n_nodes = 1, .node[0] = { .id = ME, .state = DDR_NS_ACTIVE } };
 	memset(&progress, 0, sizeof(progress));
 	memset(region, 0, sizeof(region));
 	ops = (struct ddr_transport_ops){ .name = "local", .node = own_node, .node_name = node_name };
