@@ -53,8 +53,7 @@ def seconds(node, ours):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boots", type=int, default=5, help="of each kind")
-    parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-boot.json)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 when the target is missed")
+    session.one_target(parser, "bench-boot.json")
     args = parser.parse_args()
     found = {True: [], False: []}
 
@@ -72,11 +71,9 @@ def main():
     if not session.within_run(measure):
         return 1
     ratio = statistics.median(found[True]) / statistics.median(found[False])
-    print(f"  medians: with ddraid {statistics.median(found[True]):.1f} s, without {statistics.median(found[False]):.1f} s, "
-          f"ratio {ratio:.3f}, target at most {TARGET}: {'met' if ratio <= TARGET else 'MISSED'}")
-    path = session.keep({"with": found[True], "without": found[False], "ratio": ratio}, "bench-boot.json", args.json)
-    print(f"\nfigures: {path}")
-    return 1 if args.strict and ratio > TARGET else 0
+    return session.judged(f"medians: with ddraid {statistics.median(found[True]):.1f} s, without {statistics.median(found[False]):.1f} s, "
+                          f"ratio {ratio:.3f}, target at most {TARGET}", ratio <= TARGET,
+                          {"with": found[True], "without": found[False], "ratio": ratio}, "bench-boot.json", args)
 
 
 if __name__ == "__main__":

@@ -55,3 +55,16 @@ def keep(figures, name, asked=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     return path
+
+
+def one_target(parser, name):
+    """The options of a program that measures against one target; @name: of its file of figures."""
+    parser.add_argument("--json", metavar="FILE", help=f"where the figures go (default: build/{name})")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when the target is missed")
+
+
+def judged(what, met, figures, name, args):
+    """Says @what was measured against the target, keeps the figures, and returns the exit code; @args: with the options of one_target()."""
+    print(f"  {what}: {'met' if met else 'MISSED'}")
+    print(f"\nfigures: {keep(figures, name, args.json)}")
+    return 1 if args.strict and not met else 0

@@ -55,17 +55,14 @@ def measure(run, calls):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=50, help="of each array")
-    parser.add_argument("--json", metavar="FILE", help="where the figures go (default: build/bench-status.json)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 when the target is missed")
+    session.one_target(parser, "bench-status.json")
     args = parser.parse_args()
     found = {}
     if not session.within_run(lambda run: found.update(measure(run, args.calls))):
         return 1
     ms = statistics.median(found["million"]) - statistics.median(found["thousand"])
-    print(f"  a million regions cost {ms:.1f} ms, target at most {MOST}: {'met' if ms <= MOST else 'MISSED'}")
-    path = session.keep({"calls": found, "difference": ms}, "bench-status.json", args.json)
-    print(f"\nfigures: {path}")
-    return 1 if args.strict and ms > MOST else 0
+    return session.judged(f"a million regions cost {ms:.1f} ms, target at most {MOST}", ms <= MOST, {"calls": found, "difference": ms},
+                          "bench-status.json", args)
 
 
 if __name__ == "__main__":
