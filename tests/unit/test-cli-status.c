@@ -172,7 +172,7 @@ static void a_job_of_another_node_may_have_no_rate(void **state)
 	says("running on n2; speed from its last report\n");
 }
 
-static void a_job_of_this_node_says_all(void **state)
+static void a_job_of_this_node_shows_all_its_figures(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_when, REPLY("'jobs': [{" WORK ", 'node': 1, 'rate': 4194304, 'eta': 192, 'paused': false, 'priority': 3, 'replaces': 4,"
@@ -189,7 +189,7 @@ static void a_job_of_this_node_says_all(void **state)
 	does_not_say("/s");
 }
 
-static void who_gave_up_is_told_from_a_lost_array(void **state)
+static void status_tells_a_node_that_stopped_serving_from_a_failed_array(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'failed', 'gave_up': true, 'may_fail': 0}]}"), CLI_DONE);
@@ -202,7 +202,7 @@ static void who_gave_up_is_told_from_a_lost_array(void **state)
 	says("DEGRADED no other member may fail\n");
 }
 
-static void what_the_cluster_waits_for_is_said(void **state)
+static void status_shows_what_the_cluster_waits_for(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'clean', 'stopping': true, 'cluster': {'transport': 'corosync', 'fencing': 'none',"
@@ -230,7 +230,7 @@ static void members_are_listed_and_free_entries_are_not(void **state)
 }
 
 /* Finding S25: the way out of suspect regions was in the manual alone. */
-static void what_suspect_means_and_what_to_type(void **state)
+static void suspect_regions_come_with_the_command_to_type(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': [[7, 2], [11, 1]]")), CLI_DONE);
@@ -260,7 +260,7 @@ static void a_daemon_of_another_release_is_told(void **state)
 #define OPTIMAL(rest)	"{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', " rest "}]}"
 
 /* Finding S21: status ended with 0 for an array that had failed. A state that is not known is not good. */
-static void a_monitor_gets_a_code(void **state)
+static void check_mode_has_exit_codes(void **state)
 {
 	static const struct {
 		const char *reply;
@@ -352,7 +352,7 @@ static void a_monitor_hears_of_a_suspended_array(void **state)
  * Finding S42: a start that was interrupted before it created the device node left an array whose status was optimal but which could
  * not be seen.
  */
-static void a_device_that_was_never_shown_is_told(void **state)
+static void a_member_whose_device_was_never_seen_is_shown(void **state)
 {
 	(void)state;
 	mapped.exists = true;
@@ -370,7 +370,7 @@ static void a_device_that_was_never_shown_is_told(void **state)
 	memset(&mapped, 0, sizeof(mapped));
 }
 
-static void nothing_to_say_is_said(void **state)
+static void status_and_when_say_that_there_is_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': []}"), CLI_DONE);
@@ -380,7 +380,7 @@ static void nothing_to_say_is_said(void **state)
 }
 
 /* No text from a daemon moves the cursor, and no value of a wrong type is accepted. */
-static void what_a_daemon_should_not_say_is_harmless(void **state)
+static void malformed_answers_of_the_daemon_are_harmless(void **state)
 {
 	static const char *const replies[] = {
 		"{'rc': 0, 'data': [{'name': 7, 'state': [], 'members': {}, 'jobs': 'x', 'cluster': 3, 'regions': null, 'suspect': [3, [], ['a', 'b']]}]}",
@@ -423,7 +423,7 @@ static int forget(void **state)
 }
 
 /* Finding U9: any 64-bit value may be on a disk where a date should be. */
-static void what_is_no_date_is_harmless(void **state)
+static void a_malformed_date_is_harmless(void **state)
 {
 	char text[64];
 
@@ -439,17 +439,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_of_another_node_may_have_no_rate),
-		cmocka_unit_test(a_job_of_this_node_says_all),
-		cmocka_unit_test(who_gave_up_is_told_from_a_lost_array),
-		cmocka_unit_test(what_the_cluster_waits_for_is_said),
-		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(what_suspect_means_and_what_to_type),
+		cmocka_unit_test(a_job_of_this_node_shows_all_its_figures),
+		cmocka_unit_test(status_tells_a_node_that_stopped_serving_from_a_failed_array),
+		cmocka_unit_test(status_shows_what_the_cluster_waits_for),
+		cmocka_unit_test(members_are_listed_and_free_entries_are_not), cmocka_unit_test(suspect_regions_come_with_the_command_to_type),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
-		cmocka_unit_test(a_monitor_gets_a_code),
+		cmocka_unit_test(check_mode_has_exit_codes),
 		cmocka_unit_test(a_suspended_array_says_so), cmocka_unit_test(a_monitor_hears_of_a_suspended_array),
-		cmocka_unit_test(a_device_that_was_never_shown_is_told), cmocka_unit_test(nothing_to_say_is_said),
-		cmocka_unit_test(what_a_daemon_should_not_say_is_harmless),
+		cmocka_unit_test(a_member_whose_device_was_never_seen_is_shown), cmocka_unit_test(status_and_when_say_that_there_is_nothing),
+		cmocka_unit_test(malformed_answers_of_the_daemon_are_harmless),
 		cmocka_unit_test(a_refusal_is_the_exit_code),
-		cmocka_unit_test(what_is_no_date_is_harmless),
+		cmocka_unit_test(a_malformed_date_is_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, forget);

@@ -395,7 +395,7 @@ static void corosync_goes_and_comes_back(void **state)
 }
 
 /* Whatever call fails: it is not connected, says why, keeps nothing open, and tries again by itself. */
-static void each_call_may_fail(void **state)
+static void every_call_of_corosync_may_fail(void **state)
 {
 	static const struct { cs_error_t *call; const char *why; } cases[] = {
 		{ &play.local, "systemctl start corosync" }, { &play.cmap, "systemctl start corosync" }, { &play.next, "systemctl start corosync" },
@@ -430,7 +430,7 @@ static void each_call_may_fail(void **state)
 }
 
 /* How many there are is known from the last answer, and from quorum where the list says less. */
-static void the_number_of_nodes(void **state)
+static void the_number_of_nodes_of_the_cluster(void **state)
 {
 	struct ddr_corosync *c;
 	qb_loop_t *loop;
@@ -456,8 +456,8 @@ int main(void)
 		cmocka_unit_test(names_behind_the_64th_place),
 		cmocka_unit_test(a_name_that_could_not_be_asked),
 		cmocka_unit_test(corosync_goes_and_comes_back),
-		cmocka_unit_test(each_call_may_fail),
-		cmocka_unit_test(the_number_of_nodes),
+		cmocka_unit_test(every_call_of_corosync_may_fail),
+		cmocka_unit_test(the_number_of_nodes_of_the_cluster),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

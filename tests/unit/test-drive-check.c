@@ -267,7 +267,7 @@ static void an_event_of_a_member_makes_a_look(void **state)
 }
 
 /* Finding S27: whoever sends an event, and whatever is in it: it causes a look at one member, or none. */
-static void hostile_events(void **state)
+static void malformed_uevents_are_ignored(void **state)
 {
 	static char full[16384];
 
@@ -375,7 +375,7 @@ static void another_identity_and_a_bad_sector(void **state)
 }
 
 /* Nothing is readable: the disk's identity is unknown, and the member fails like any other. */
-static void nothing_can_be_read(void **state)
+static void a_member_that_cannot_be_read_is_not_called_exchanged(void **state)
 {
 	(void)state;
 	play.bad = 1;
@@ -386,7 +386,7 @@ static void nothing_can_be_read(void **state)
 }
 
 /* Two operations find it at once: one event, one failure. */
-static void it_is_said_once(void **state)
+static void an_exchanged_disk_is_reported_once(void **state)
 {
 	struct ddr_meta_op *op;
 
@@ -406,7 +406,7 @@ static void it_is_said_once(void **state)
 }
 
 /* An unreadable disk does not count as another disk. A read that hangs does not delay the look at the others, and is not repeated meanwhile. */
-static void a_read_that_hangs(void **state)
+static void a_check_whose_read_hangs_delays_nothing(void **state)
 {
 	(void)state;
 	other_disk(2);
@@ -463,8 +463,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(an_event_of_a_member_makes_a_look), TEST(hostile_events), TEST(lost_events_look_at_all), TEST(one_read_does_not_count),
-		TEST(two_reads_count), TEST(another_identity_and_a_bad_sector), TEST(nothing_can_be_read), TEST(it_is_said_once), TEST(a_read_that_hangs), TEST(an_array_that_is_not_ready_is_not_looked_at), TEST(a_member_that_hangs_fails),
+		TEST(an_event_of_a_member_makes_a_look), TEST(malformed_uevents_are_ignored), TEST(lost_events_look_at_all), TEST(one_read_does_not_count),
+		TEST(two_reads_count), TEST(another_identity_and_a_bad_sector), TEST(a_member_that_cannot_be_read_is_not_called_exchanged), TEST(an_exchanged_disk_is_reported_once), TEST(a_check_whose_read_hangs_delays_nothing), TEST(an_array_that_is_not_ready_is_not_looked_at), TEST(a_member_that_hangs_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

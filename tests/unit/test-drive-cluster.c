@@ -182,7 +182,7 @@ static void answered(enum ddr_in_type type, int result)
 	assert_int_equal(play.last.result, result);
 }
 
-static void blocks_are_loaded_before_the_answer(void **state)
+static void blocks_read_again_are_loaded_before_the_state_machine_is_told(void **state)
 {
 	struct ddr_array *a = begin(true);
 	struct ddr_reload *r;
@@ -252,7 +252,7 @@ static void a_read_that_fails_loads_nothing(void **state)
 }
 
 /* An array that ended, or that began anew, gets no answer to what was asked before. */
-static void a_read_that_ends_behind_its_array(void **state)
+static void a_read_that_ends_after_its_array_is_dropped(void **state)
 {
 	struct ddr_array *a = begin(true);
 	struct ddr_reload *r;
@@ -415,7 +415,7 @@ static struct ddr_array *bound_with(int error)
 }
 
 /* Each refusal of the kernel has its reason; what only is not there (yet) is none. */
-static void a_kernel_that_refuses(void **state)
+static void a_kernel_that_refuses_the_channel_refuses_the_array(void **state)
 {
 	static const struct { int error; enum ddr_array_state state; const char *why; } cases[] = {
 		{ ENOENT, DDR_ARRAY_DOWN, "" }, { EOPNOTSUPP, DDR_ARRAY_DOWN, "" }, { EAGAIN, DDR_ARRAY_DOWN, "" },
@@ -553,10 +553,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quorum_and_messages_are_given_on), cmocka_unit_test(a_lost_group_is_no_quorum),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(fencing_by_hand),
-		cmocka_unit_test(blocks_are_loaded_before_the_answer), cmocka_unit_test(a_read_that_fails_loads_nothing),
-		cmocka_unit_test(a_read_that_ends_behind_its_array), cmocka_unit_test(the_smallest_device_is_told),
+		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
+		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),
 		cmocka_unit_test(the_kernel_lets_the_array_go), cmocka_unit_test(a_channel_that_ends), cmocka_unit_test(a_kernel_that_is_gone_answers),
-		cmocka_unit_test(a_kernel_that_refuses), cmocka_unit_test(members_that_cannot_be_loaded), cmocka_unit_test(a_load_that_cannot_begin),
+		cmocka_unit_test(a_kernel_that_refuses_the_channel_refuses_the_array), cmocka_unit_test(members_that_cannot_be_loaded), cmocka_unit_test(a_load_that_cannot_begin),
 		cmocka_unit_test(an_older_generation_is_for_one_start), cmocka_unit_test(removed_while_it_is_loaded),
 		cmocka_unit_test(more_arrays_than_can_be),
 	};

@@ -32,7 +32,7 @@ static struct ddr_array *resting(bool cluster)
 }
 
 /* Finding U8: an array with nothing to do had a tick every 100 ms. */
-static void who_has_nothing_to_do_rests(void **state)
+static void an_array_with_nothing_to_do_rests(void **state)
 {
 	struct ddr_array *a = resting(false);
 
@@ -44,7 +44,7 @@ static void who_has_nothing_to_do_rests(void **state)
 }
 
 /* All wake up together, at full multiples of the clock. */
-static void all_wake_up_together(void **state)
+static void resting_arrays_wake_up_together(void **state)
 {
 	struct ddr_array *a = resting(false);
 
@@ -99,7 +99,7 @@ static void the_clock_comes_first(void **state)
 } while (0)
 
 /* Whatever leaves something for the next tick makes that tick come soon. */
-static void what_happens_ends_the_rest(void **state)
+static void an_event_ends_the_rest(void **state)
 {
 	(void)state;
 	WAKES(ddr_drive_check(a, 1));
@@ -117,7 +117,7 @@ static void what_happens_ends_the_rest(void **state)
 	end(); \
 } while (0)
 
-static void who_has_something_under_way_does_not_rest(void **state)
+static void an_array_with_work_under_way_does_not_rest(void **state)
 {
 	(void)state;
 	KEEPS(a->ready = false);
@@ -169,12 +169,12 @@ static void a_rest_is_no_standstill(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_has_nothing_to_do_rests),
-		cmocka_unit_test(all_wake_up_together),
+		cmocka_unit_test(an_array_with_nothing_to_do_rests),
+		cmocka_unit_test(resting_arrays_wake_up_together),
 		cmocka_unit_test(a_wait_of_the_state_machine_ends_the_rest),
 		cmocka_unit_test(the_clock_comes_first),
-		cmocka_unit_test(what_happens_ends_the_rest),
-		cmocka_unit_test(who_has_something_under_way_does_not_rest),
+		cmocka_unit_test(an_event_ends_the_rest),
+		cmocka_unit_test(an_array_with_work_under_way_does_not_rest),
 		cmocka_unit_test(a_rest_is_no_standstill),
 	};
 

@@ -124,7 +124,7 @@ static void a_member_that_was_pulled_comes_back(void **state)
 }
 
 /* Finding S38: a member stays failed if its disk was present when it failed, if an operator failed it, or if it has been replaced. */
-static void who_was_there_all_the_time_stays_out(void **state)
+static void a_failed_member_that_never_left_is_not_taken_back(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
 
@@ -155,7 +155,7 @@ static void who_was_there_all_the_time_stays_out(void **state)
 }
 
 /* Findings S4, S38: this node's own look at the member failed it, since no path was left, and not the operator. */
-static void who_was_failed_by_a_look_comes_back(void **state)
+static void a_member_failed_by_a_check_is_taken_back(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
 
@@ -174,7 +174,7 @@ static void who_was_failed_by_a_look_comes_back(void **state)
 }
 
 /* Finding S38: a disk that disappears again and again is not called back forever. */
-static void who_goes_again_and_again_stays_out(void **state)
+static void a_member_that_fails_repeatedly_is_not_taken_back(void **state)
 {
 	struct ddr_array *a = begin_with_disks();
 	unsigned int times = 0;
@@ -282,7 +282,7 @@ static void a_member_comes_back_when_its_old_requests_have_ended(void **state)
 }
 
 /* During the search the member was removed, or came in; and while the members are read, nothing is exchanged. */
-static void what_is_found_too_late_or_too_early(void **state)
+static void a_device_found_at_the_wrong_time_is_not_used(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
 
@@ -397,7 +397,7 @@ static void members_that_are_open_are_left_out(void **state)
 }
 
 /* A device that was left out may be the one that is searched for, once it is free. */
-static void what_is_free_is_looked_at(void **state)
+static void a_device_left_out_earlier_is_searched_once_it_is_free(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
 
@@ -426,7 +426,7 @@ static void after_a_disk_that_hangs_it_is_looked_again(void **state)
 }
 
 /* A disk with the device number of a member that is released late is opened after that release, and is not released itself. */
-static void what_has_the_number_of_one_that_is_let_go_late_comes_after_it(void **state)
+static void a_reused_device_number_waits_for_the_old_member_to_be_closed(void **state)
 {
 	struct ddr_array *a = begin_to_seek();
 
@@ -473,19 +473,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_member_that_was_late_comes_back),
 		cmocka_unit_test(a_member_that_was_pulled_comes_back),
-		cmocka_unit_test(who_was_there_all_the_time_stays_out),
-		cmocka_unit_test(who_was_failed_by_a_look_comes_back),
-		cmocka_unit_test(who_goes_again_and_again_stays_out),
+		cmocka_unit_test(a_failed_member_that_never_left_is_not_taken_back),
+		cmocka_unit_test(a_member_failed_by_a_check_is_taken_back),
+		cmocka_unit_test(a_member_that_fails_repeatedly_is_not_taken_back),
 		cmocka_unit_test(a_device_that_was_found_is_told),
 		cmocka_unit_test(a_member_that_was_locked_is_called_back),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(a_member_comes_back_when_its_old_requests_have_ended),
-		cmocka_unit_test(what_is_found_too_late_or_too_early),
+		cmocka_unit_test(a_device_found_at_the_wrong_time_is_not_used),
 		cmocka_unit_test(a_device_that_is_not_there_is_waited_for),
 		cmocka_unit_test(members_that_are_open_are_left_out),
-		cmocka_unit_test(what_is_free_is_looked_at),
+		cmocka_unit_test(a_device_left_out_earlier_is_searched_once_it_is_free),
 		cmocka_unit_test(after_a_disk_that_hangs_it_is_looked_again),
-		cmocka_unit_test(what_has_the_number_of_one_that_is_let_go_late_comes_after_it),
+		cmocka_unit_test(a_reused_device_number_waits_for_the_old_member_to_be_closed),
 		cmocka_unit_test(a_device_that_was_let_go_meanwhile_is_not_there),
 	};
 

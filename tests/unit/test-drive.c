@@ -187,7 +187,7 @@ static void a_removed_array_goes_on_stopping(void **state)
 }
 
 /* It is clean, and the device was not removed. */
-static void who_stays_after_a_clean_stop_works_on(void **state)
+static void an_array_that_stays_after_a_clean_stop_continues(void **state)
 {
 	struct ddr_array *a = asked_to_stop();
 
@@ -220,7 +220,7 @@ static void a_stop_that_is_refused_leaves_nothing(void **state)
 /* ---- leaving ---------------------------------------------------------------------- */
 
 /* Rule 2, note 6: while any write may still land, wherever it was issued, the state machine is told of it before it decides. */
-static void who_leaves_says_what_may_land(void **state)
+static void the_state_machine_is_told_of_writes_that_may_still_land(void **state)
 {
 	struct ddr_array *a = begin(true);
 	uint32_t *writes[] = { &play.meta_writes, &play.jobs_writes, &play.late };
@@ -251,7 +251,7 @@ static void who_leaves_says_what_may_land(void **state)
 }
 
 /* The write does not end: the node leaves the group without LEAVE, so that the others fence it. */
-static void who_cannot_leave_goes_without_a_word(void **state)
+static void a_node_that_cannot_leave_in_time_leaves_without_a_message(void **state)
 {
 	struct ddr_array *a = begin(true);
 
@@ -274,7 +274,7 @@ static void who_cannot_leave_goes_without_a_word(void **state)
 /* ---- the tests ------------------------------------------------------------------- */
 
 /* However many records a step has: a kernel that takes them gets all, in order. */
-static void a_kernel_that_takes_all_gets_all(void **state)
+static void the_kernel_gets_all_records_that_it_accepts(void **state)
 {
 	struct ddr_array *a = begin(false);
 
@@ -359,7 +359,7 @@ static void a_reason_has_one_advice(void **state)
 	end();
 }
 
-static void alone_a_full_queue_to_the_kernel_begins_anew(void **state)
+static void without_a_cluster_a_full_queue_to_the_kernel_attaches_the_array_again(void **state)
 {
 	struct ddr_array *a = begin(false);
 
@@ -474,7 +474,7 @@ static void in_a_cluster_a_message_that_does_not_fit_gives_the_array_up(void **s
 	a_message_that_does_not_fit_breaks(true);
 }
 
-static void alone_a_message_that_does_not_fit_begins_anew(void **state)
+static void without_a_cluster_a_message_that_does_not_fit_attaches_the_array_again(void **state)
 {
 	(void)state;
 	a_message_that_does_not_fit_breaks(false);
@@ -570,7 +570,7 @@ static void members_are_not_blamed_for_a_daemon_that_stood_still(void **state)
 	end();
 }
 
-static void an_output_that_was_lost_breaks(void **state)
+static void a_lost_output_ends_the_instance(void **state)
 {
 	struct ddr_array *a = begin(true);
 
@@ -581,7 +581,7 @@ static void an_output_that_was_lost_breaks(void **state)
 	end();
 }
 
-static void more_questions_than_fit_break(void **state)
+static void too_many_pending_answers_end_the_instance(void **state)
 {
 	struct ddr_array *a = begin(true);
 
@@ -667,7 +667,7 @@ static void an_old_fence_is_no_proof_for_who_was_away(void **state)
  * A node that meets another release in the group, and takes no part yet, leaves the group and says why; otherwise no node could agree
  * on anything. A node that takes part stays, since leaving would get it fenced; and every node stays if the other release has left.
  */
-static void who_meets_another_version_gives_way(void **state)
+static void a_node_that_meets_another_protocol_version_refuses_the_array(void **state)
 {
 	static const struct { bool takes_part, gone, stays; } cases[] = { { false, false, false }, { true, false, true }, { false, true, true } };
 
@@ -697,29 +697,29 @@ static void who_meets_another_version_gives_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_kernel_that_takes_all_gets_all),
+		cmocka_unit_test(the_kernel_gets_all_records_that_it_accepts),
 		cmocka_unit_test(in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up), cmocka_unit_test(a_reason_has_one_advice),
 		cmocka_unit_test(a_node_without_a_slot_is_not_told_to_start_again),
-		cmocka_unit_test(alone_a_full_queue_to_the_kernel_begins_anew),
+		cmocka_unit_test(without_a_cluster_a_full_queue_to_the_kernel_attaches_the_array_again),
 		cmocka_unit_test(a_kill_fits_into_a_full_queue),
 		cmocka_unit_test(a_superseded_channel_does_not_overflow),
 		cmocka_unit_test(a_removed_array_that_overflows_goes),
 		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
-		cmocka_unit_test(alone_a_message_that_does_not_fit_begins_anew),
+		cmocka_unit_test(without_a_cluster_a_message_that_does_not_fit_attaches_the_array_again),
 		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
 		cmocka_unit_test(a_cluster_that_goes_during_the_load_is_waited_for),
 		cmocka_unit_test(members_are_not_blamed_for_a_daemon_that_stood_still),
-		cmocka_unit_test(an_output_that_was_lost_breaks),
-		cmocka_unit_test(more_questions_than_fit_break),
+		cmocka_unit_test(a_lost_output_ends_the_instance),
+		cmocka_unit_test(too_many_pending_answers_end_the_instance),
 		cmocka_unit_test(a_node_that_fails_often_is_one_question),
 		cmocka_unit_test(an_old_fence_is_no_proof_for_who_was_away),
 		cmocka_unit_test(a_stop_that_nobody_waits_for_is_taken_back),
 		cmocka_unit_test(a_removed_array_goes_on_stopping),
-		cmocka_unit_test(who_stays_after_a_clean_stop_works_on),
+		cmocka_unit_test(an_array_that_stays_after_a_clean_stop_continues),
 		cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
-		cmocka_unit_test(who_leaves_says_what_may_land),
-		cmocka_unit_test(who_cannot_leave_goes_without_a_word),
-		cmocka_unit_test(who_meets_another_version_gives_way),
+		cmocka_unit_test(the_state_machine_is_told_of_writes_that_may_still_land),
+		cmocka_unit_test(a_node_that_cannot_leave_in_time_leaves_without_a_message),
+		cmocka_unit_test(a_node_that_meets_another_protocol_version_refuses_the_array),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,13 +72,13 @@ static int setup(void **state)
 
 /* ---- tests ------------------------------------------------------------------------ */
 
-static void nobody_asked(void **state)
+static void without_a_request_the_daemon_does_not_end(void **state)
 {
 	(void)state;
 	assert_false(ddr_ending_due(&e, &d, 5));
 }
 
-static void without_arrays_it_ends_at_once(void **state)
+static void without_arrays_the_daemon_ends_at_once(void **state)
 {
 	(void)state;
 	ddr_ending_begin(&e, &d, DDR_ENDING_STOP, 1000);
@@ -86,7 +86,7 @@ static void without_arrays_it_ends_at_once(void **state)
 }
 
 /* Finding S44: a daemon that is asked to stop while an array is started runs until that array is closed. */
-static void a_started_array_keeps_it(void **state)
+static void a_started_array_keeps_the_daemon(void **state)
 {
 	(void)state;
 	serve(&one, 0, 0);
@@ -101,7 +101,7 @@ static void a_started_array_keeps_it(void **state)
 }
 
 /* Whatever keeps it from being served now: its I/O waits for this daemon. */
-static void so_does_one_that_waits(void **state)
+static void an_array_that_waits_to_be_served_keeps_the_daemon(void **state)
 {
 	(void)state;
 	serve(&one, 0, 0);
@@ -151,7 +151,7 @@ static void an_array_that_parts_is_waited_for(void **state)
 }
 
 /* A clean stop that did not complete blocks all background work: it is taken back when the daemon keeps running. */
-static void who_stays_works_on(void **state)
+static void a_daemon_that_stays_continues_to_serve(void **state)
 {
 	(void)state;
 	serve(&one, 0, 3);
@@ -176,7 +176,7 @@ static void leaving_goes_before_stopping(void **state)
 	assert_true(ddr_ending_due(&e, &d, 9001));
 }
 
-static void what_cannot_be_cleaned_is_left_alone(void **state)
+static void arrays_that_cannot_be_cleaned_are_left_alone(void **state)
 {
 	(void)state;
 	serve(&one, 0, 3);
@@ -191,15 +191,15 @@ static void what_cannot_be_cleaned_is_left_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(nobody_asked, setup),
-		cmocka_unit_test_setup(without_arrays_it_ends_at_once, setup),
-		cmocka_unit_test_setup(a_started_array_keeps_it, setup),
-		cmocka_unit_test_setup(so_does_one_that_waits, setup),
+		cmocka_unit_test_setup(without_a_request_the_daemon_does_not_end, setup),
+		cmocka_unit_test_setup(without_arrays_the_daemon_ends_at_once, setup),
+		cmocka_unit_test_setup(a_started_array_keeps_the_daemon, setup),
+		cmocka_unit_test_setup(an_array_that_waits_to_be_served_keeps_the_daemon, setup),
 		cmocka_unit_test_setup(idle_regions_are_made_clean, setup),
 		cmocka_unit_test_setup(an_array_that_parts_is_waited_for, setup),
-		cmocka_unit_test_setup(who_stays_works_on, setup),
+		cmocka_unit_test_setup(a_daemon_that_stays_continues_to_serve, setup),
 		cmocka_unit_test_setup(leaving_goes_before_stopping, setup),
-		cmocka_unit_test_setup(what_cannot_be_cleaned_is_left_alone, setup),
+		cmocka_unit_test_setup(arrays_that_cannot_be_cleaned_are_left_alone, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

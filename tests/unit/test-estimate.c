@@ -141,7 +141,7 @@ static void two_parities_need_a_third_failure(void **state)
  * A rebuild without redundancy left reads all data: 4 TiB. At an error rate of 1e-14 a bit, a sector of it is unreadable in three of
  * ten cases.
  */
-static void what_cannot_be_read_in_a_rebuild_is_lost(void **state)
+static void unreadable_sectors_in_a_rebuild_count_as_lost(void **state)
 {
 	struct ddr_estimate_in in = disks(2, 1, DDR_LAYOUT_ROTATING);
 	double meets = -expm1(4.0 * (double)TIB * 8 * log1p(-1e-14));
@@ -182,7 +182,7 @@ int main(void)
 		cmocka_unit_test(a_rebuild_takes_as_long_as_a_disk_is_large),
 		cmocka_unit_test(a_mirror_is_lost_when_both_fail),
 		cmocka_unit_test(two_parities_need_a_third_failure),
-		cmocka_unit_test(what_cannot_be_read_in_a_rebuild_is_lost),
+		cmocka_unit_test(unreadable_sectors_in_a_rebuild_count_as_lost),
 		cmocka_unit_test(a_chance_is_at_most_one),
 	};
 

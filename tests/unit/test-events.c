@@ -442,7 +442,7 @@ static void a_size_that_does_not_fit(void **state)
 }
 
 /* Udev, which waits for it, is told once the array is served, whatever becomes of that; an error from before is forgotten. */
-static void ready_is_told_to_udev(void **state)
+static void udev_is_notified_when_the_array_is_ready(void **state)
 {
 	struct ddr_array a = named();
 
@@ -465,7 +465,7 @@ static void ready_is_told_to_udev(void **state)
 }
 
 /* Why an array is not served stays until it is. What another node's message was refused for is no reason of ours. */
-static void why_it_is_not_served(void **state)
+static void an_event_says_why_an_array_is_not_served(void **state)
 {
 	struct ddr_array a = named();
 
@@ -506,7 +506,7 @@ static void a_replacement_that_was_dropped(void **state)
 	enough();
 }
 
-static void leaving(void **state)
+static void leaving_is_an_event(void **state)
 {
 	struct ddr_array a = named();
 
@@ -525,7 +525,7 @@ static void leaving(void **state)
 }
 
 /* This node stops serving: the reason is the array's, and whoever listens hears it. What no version knows is no event. */
-static void gives_up(void **state)
+static void giving_up_is_an_event(void **state)
 {
 	struct ddr_array a = named();
 	struct ddr_output o = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_FAILED, NONE };
@@ -562,8 +562,8 @@ int main(void)
 		cmocka_unit_test(a_clean_stop_has_ended), cmocka_unit_test(a_clean_stop_was_refused), cmocka_unit_test(a_refusal_of_something_else),
 		cmocka_unit_test(the_last_findings_are_kept), cmocka_unit_test(suspect_regions_say_what_to_do),
 		cmocka_unit_test(each_event), cmocka_unit_test(a_lost_node), cmocka_unit_test(a_size_that_does_not_fit),
-		cmocka_unit_test(ready_is_told_to_udev), cmocka_unit_test(why_it_is_not_served), cmocka_unit_test(a_replacement_that_was_dropped),
-		cmocka_unit_test(leaving), cmocka_unit_test(gives_up), cmocka_unit_test(clean_before_the_log_was_read),
+		cmocka_unit_test(udev_is_notified_when_the_array_is_ready), cmocka_unit_test(an_event_says_why_an_array_is_not_served), cmocka_unit_test(a_replacement_that_was_dropped),
+		cmocka_unit_test(leaving_is_an_event), cmocka_unit_test(giving_up_is_an_event), cmocka_unit_test(clean_before_the_log_was_read),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

@@ -377,7 +377,7 @@ static void each_request_is_answered_once(void **state)
 	assert_int_equal(got.n, 1);
 }
 
-static void what_was_not_taken_is_not_answered(void **state)
+static void a_request_that_was_refused_gets_no_answer(void **state)
 {
 	uint64_t id;
 
@@ -497,7 +497,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names_and_words_of_others, before, after),
 		cmocka_unit_test_setup_teardown(an_agent_goes_on_without_the_daemon, before, after),
 		cmocka_unit_test_setup_teardown(each_request_is_answered_once, before_played, after_played),
-		cmocka_unit_test_setup_teardown(what_was_not_taken_is_not_answered, before_played, after_played),
+		cmocka_unit_test_setup_teardown(a_request_that_was_refused_gets_no_answer, before_played, after_played),
 		cmocka_unit_test_setup_teardown(more_than_can_be_open, before_played, after_played),
 		cmocka_unit_test_setup_teardown(as_many_runs_as_there_are_places, before_played, after_played),
 		cmocka_unit_test_setup_teardown(the_helper_closes_its_end, before_played, after_played),

@@ -454,7 +454,7 @@ static void two_losses_while_an_agent_runs(void **state)
 }
 
 /* A result that is known already is reported by the loop: until then no other run takes that place. */
-static void what_is_known_is_told_behind_other_questions(void **state)
+static void a_known_result_is_reported_although_other_requests_wait(void **state)
 {
 	uint64_t lost = ddr_now_ms();
 
@@ -517,7 +517,7 @@ int main(void)
 		cmocka_unit_test_setup(the_settle_time_passes, before),
 		cmocka_unit_test_setup(one_run_for_one_failure, before),
 		cmocka_unit_test_setup(two_losses_while_an_agent_runs, before),
-		cmocka_unit_test_setup(what_is_known_is_told_behind_other_questions, before),
+		cmocka_unit_test_setup(a_known_result_is_reported_although_other_requests_wait, before),
 		cmocka_unit_test_setup(a_failed_run_is_not_reused, before),
 		cmocka_unit_test_setup(several_nodes_at_once, before),
 	};

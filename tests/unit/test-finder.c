@@ -188,7 +188,7 @@ static void not_found(const char *why)
 	ddr_finder_free(f);
 }
 
-static void what_is_as_it_was_is_found(void **state)
+static void an_unchanged_disk_is_found(void **state)
 {
 	struct ddr_finder *f = find(60 * 1000);
 
@@ -215,7 +215,7 @@ static void is_written_anew(const char *path)
 }
 
 /* Finding U1: its superblock was read, then the device was locked. In between another process may have made it a member of another array. */
-static void what_changed_before_the_lock_is_not_believed(void **state)
+static void a_disk_that_changed_before_it_was_locked_is_not_used(void **state)
 {
 	struct ddr_finder *f;
 
@@ -236,7 +236,7 @@ static void what_changed_before_the_lock_is_not_believed(void **state)
 }
 
 /* Finding S35: a spare, or a returning member, that another program has written to is not taken. */
-static void what_another_program_wrote_to_is_not_taken(void **state)
+static void a_disk_with_another_signature_is_not_used(void **state)
 {
 	(void)state;
 	make_swap(path_of("b"));
@@ -292,7 +292,7 @@ static void the_log_names_the_array(void **state)
 	qb_log_fini();
 }
 
-static void two_that_are_one_member_are_neither(void **state)
+static void two_disks_that_claim_one_member_are_not_used(void **state)
 {
 	(void)state;
 	make_disk("c", 1, 1);
@@ -302,12 +302,12 @@ static void two_that_are_one_member_are_neither(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_as_it_was_is_found, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(what_changed_before_the_lock_is_not_believed, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(what_another_program_wrote_to_is_not_taken, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(an_unchanged_disk_is_found, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(a_disk_that_changed_before_it_was_locked_is_not_used, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(a_disk_with_another_signature_is_not_used, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_of_others_that_hangs_delays_nothing, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(the_log_names_the_array, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(two_that_are_one_member_are_neither, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(two_disks_that_claim_one_member_are_not_used, make_disks, remove_disks),
 	};
 
 	alarm(300);	/* a search that waits for a hanging disk is to fail */

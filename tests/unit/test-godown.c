@@ -169,7 +169,7 @@ static void go_down(void)
 	assert_int_equal(play->second, play->last);
 }
 
-static void what_is_served_is_left_alone(void **state)
+static void an_array_that_is_served_is_left_alone(void **state)
 {
 	(void)state;
 	go_down();
@@ -177,7 +177,7 @@ static void what_is_served_is_left_alone(void **state)
 }
 
 /* Finding S43: I/O that waits without quorum fails after 30 seconds, once. */
-static void without_quorum_it_fails_after_30_seconds(void **state)
+static void without_quorum_waiting_io_fails_after_30_seconds(void **state)
 {
 	(void)state;
 	play->quorate = false;
@@ -195,7 +195,7 @@ static void one_machine_needs_no_quorum(void **state)
 	assert_int_equal(play->fails, 0);
 }
 
-static void so_it_does_without_a_daemon(void **state)
+static void without_a_daemon_waiting_io_fails(void **state)
 {
 	(void)state;
 	play->daemon = false;
@@ -203,7 +203,7 @@ static void so_it_does_without_a_daemon(void **state)
 	assert_int_equal(play->fails, 1);
 }
 
-static void and_where_it_was_never_served(void **state)
+static void waiting_io_of_an_array_that_was_never_served_fails(void **state)
 {
 	(void)state;
 	play->ready = false;
@@ -249,11 +249,11 @@ static void a_suspended_array_is_resumed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_served_is_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_quorum_it_fails_after_30_seconds, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_array_that_is_served_is_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_quorum_waiting_io_fails_after_30_seconds, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_machine_needs_no_quorum, setup, teardown),
-		cmocka_unit_test_setup_teardown(so_it_does_without_a_daemon, setup, teardown),
-		cmocka_unit_test_setup_teardown(and_where_it_was_never_served, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_a_daemon_waiting_io_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(waiting_io_of_an_array_that_was_never_served_fails, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_device_that_nobody_sees_is_left_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(quorum_that_comes_back_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_suspended_array_is_resumed, setup, teardown),

@@ -160,7 +160,7 @@ static void the_end_is_zeroed_and_nothing_else(void **state)
 }
 
 /* The new end lies in the same region as the old one: zeroing ends exactly where the array ends. */
-static void it_grows_within_its_last_region(void **state)
+static void an_array_grows_within_its_last_region(void **state)
 {
 	uint64_t from = ddr_layout_data_end(&sb), blocks = sb.array_blocks + 2, tail = end_of(blocks) + DDR_TAIL_BYTES;
 
@@ -173,7 +173,7 @@ static void it_grows_within_its_last_region(void **state)
 }
 
 /* The array ended with a region: there is no rest of one. */
-static void it_ended_with_a_region(void **state)
+static void an_array_that_ended_with_a_region_grows(void **state)
 {
 	uint64_t region = ddr_super_region_blocks(&sb);
 
@@ -261,8 +261,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_end_is_zeroed_and_nothing_else, setup, teardown),
-		cmocka_unit_test_setup_teardown(it_grows_within_its_last_region, setup, teardown),
-		cmocka_unit_test_setup_teardown(it_ended_with_a_region, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_array_grows_within_its_last_region, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_array_that_ended_with_a_region_grows, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_size_is_looked_at_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_disk_that_is_too_small, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_array_does_not_shrink, setup, teardown),

@@ -93,7 +93,7 @@ static double took(int (*fn)(void *), void *ctx, int wanted)
 	return (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9;
 }
 
-static void its_code_is_the_commands(void **state)
+static void the_exit_code_is_the_commands(void **state)
 {
 	(void)state;
 	took(works, NULL, 7);
@@ -114,14 +114,14 @@ static void a_disk_that_hangs_is_named_and_left(void **state)
 	assert_non_null(strstr(said[1], writing));
 }
 
-static void one_that_is_slow_is_waited_for(void **state)
+static void a_slow_disk_is_waited_for(void **state)
 {
 	(void)state;
 	took(is_slow, NULL, 0);
 	assert_string_equal(said[0], "");
 }
 
-static void what_is_half_done_is_said(void **state)
+static void a_half_done_command_says_so(void **state)
 {
 	(void)state;
 	took(is_killed, NULL, CLI_FAILED);
@@ -131,8 +131,8 @@ static void what_is_half_done_is_said(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(its_code_is_the_commands), cmocka_unit_test(a_disk_that_hangs_is_named_and_left),
-		cmocka_unit_test(one_that_is_slow_is_waited_for), cmocka_unit_test(what_is_half_done_is_said),
+		cmocka_unit_test(the_exit_code_is_the_commands), cmocka_unit_test(a_disk_that_hangs_is_named_and_left),
+		cmocka_unit_test(a_slow_disk_is_waited_for), cmocka_unit_test(a_half_done_command_says_so),
 	};
 
 	alarm(120);

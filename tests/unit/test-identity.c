@@ -61,7 +61,7 @@ static int fresh(void **state)
 }
 
 /* Finding T1: what happened, why, and what to type, for a cluster's array and for another node's slot. */
-static void what_is_refused(void **state)
+static void arrays_of_other_nodes_and_clusters_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(ddr_identity_check(&array, &sb), 0);
@@ -111,7 +111,7 @@ static void an_adoption_is_for_one_start(void **state)
 }
 
 /* Finding T1: in a cluster of several nodes there is nothing to adopt. */
-static void where_it_makes_no_sense(void **state)
+static void an_adoption_in_a_cluster_of_several_nodes_is_refused(void **state)
 {
 	char buf[256];
 
@@ -127,7 +127,7 @@ static void where_it_makes_no_sense(void **state)
 	assert_false(ddr_identity_adopted(&array));
 }
 
-static void no_more_than_there_are_places(void **state)
+static void too_many_adoptions_at_once_are_refused(void **state)
 {
 	uint8_t uuid[16] = { 0 };
 	char buf[256];
@@ -148,7 +148,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 	const struct CMUnitTest tests[] = {
-		TEST(what_is_refused), TEST(an_adoption_is_for_one_start), TEST(where_it_makes_no_sense), TEST(no_more_than_there_are_places),
+		TEST(arrays_of_other_nodes_and_clusters_are_refused), TEST(an_adoption_is_for_one_start), TEST(an_adoption_in_a_cluster_of_several_nodes_is_refused), TEST(too_many_adoptions_at_once_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static int teardown(void **state)
 }
 
 /* Finding S22: an array that is mounted in another mount namespace: the process and its mount are named, once. */
-static void another_mount_namespace(void **state)
+static void a_mount_in_another_namespace_is_named(void **state)
 {
 	(void)state;
 	process("71", "sleep\n", "other", "/srv/data");
@@ -110,7 +110,7 @@ static void another_mount_namespace(void **state)
 	assert_string_equal(describe(), "it is mounted on /srv/data in the mount namespace of sleep (pid 71)");
 }
 
-static void mounted_here(void **state)
+static void a_mount_in_this_namespace_is_named(void **state)
 {
 	char line[200];
 
@@ -120,7 +120,7 @@ static void mounted_here(void **state)
 	assert_string_equal(describe(), "it is mounted on /mnt/a b");
 }
 
-static void devices_on_it(void **state)
+static void devices_on_the_disk_are_named(void **state)
 {
 	(void)state;
 	make_dir(at("sys/dev/block/%u:%u/holders/dm-3", major_no, minor_no));
@@ -177,7 +177,7 @@ static void many_users(void **state)
 	}
 }
 
-static void nobody_in_sight(void **state)
+static void a_busy_disk_without_a_visible_user(void **state)
 {
 	(void)state;
 	assert_non_null(strstr(describe(), "something in the kernel"));
@@ -186,13 +186,13 @@ static void nobody_in_sight(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(another_mount_namespace, setup, teardown),
-		cmocka_unit_test_setup_teardown(mounted_here, setup, teardown),
-		cmocka_unit_test_setup_teardown(devices_on_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mount_in_another_namespace_is_named, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mount_in_this_namespace_is_named, setup, teardown),
+		cmocka_unit_test_setup_teardown(devices_on_the_disk_are_named, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_without_a_mount, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_with_control_characters, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_users, setup, teardown),
-		cmocka_unit_test_setup_teardown(nobody_in_sight, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_busy_disk_without_a_visible_user, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

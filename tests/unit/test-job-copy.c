@@ -161,7 +161,7 @@ static void bad_sectors_of_two_disks_at_one_block(void **state)
  * Without parity, and where the others must not be read (lib/cluster/sm_ex.c), nothing is computed, nothing is made up, and all else
  * is copied.
  */
-static void what_nobody_knows_is_missing(void **state)
+static void blocks_that_cannot_be_computed_are_missing_in_the_copy(void **state)
 {
 	(void)state;
 	for (unsigned int parity = 0; parity <= 1; parity++) {
@@ -245,7 +245,7 @@ int main(void)
 		cmocka_unit_test(a_bad_sector_behind_a_turn),
 		cmocka_unit_test(bad_sectors_of_two_disks_elsewhere),
 		cmocka_unit_test(bad_sectors_of_two_disks_at_one_block),
-		cmocka_unit_test(what_nobody_knows_is_missing),
+		cmocka_unit_test(blocks_that_cannot_be_computed_are_missing_in_the_copy),
 		cmocka_unit_test(a_disk_that_breaks_during_a_copy_is_named),
 		cmocka_unit_test(many_bad_sectors_take_their_time),
 	};

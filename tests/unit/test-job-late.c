@@ -197,7 +197,7 @@ static void a_broken_member_and_one_that_hangs_are_both_named(void **state)
 }
 
 /* The time is for an answer, not for the range: a step has all of it, however long the one before took; and no more. */
-static void whoever_was_just_asked_is_not_late(void **state)
+static void a_member_that_was_just_asked_is_not_late(void **state)
 {
 	(void)state;
 	for (unsigned int hangs = 0; hangs <= 2; hangs++) {
@@ -392,7 +392,7 @@ static void a_closed_array_holds_only_the_member_that_hangs(void **state)
 }
 
 /* Each lock is released with the last request to its member. Requests to a device that was replaced are not known by member. */
-static void locks_go_one_by_one(void **state)
+static void locks_of_a_closed_array_are_released_one_by_one(void **state)
 {
 	struct ddr_meta_op *op;
 	struct rig rig;
@@ -428,12 +428,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_sector_is_not_to_blame_for_another_one_that_hangs),
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),
-		cmocka_unit_test(whoever_was_just_asked_is_not_late),
+		cmocka_unit_test(a_member_that_was_just_asked_is_not_late),
 		cmocka_unit_test(a_tick_does_not_give_more_time),
 		cmocka_unit_test(a_range_has_the_time_in_which_nobody_listened),
 		cmocka_unit_test(a_burst_blames_only_the_member_that_hangs),
 		cmocka_unit_test(a_closed_array_holds_only_the_member_that_hangs),
-		cmocka_unit_test(locks_go_one_by_one),
+		cmocka_unit_test(locks_of_a_closed_array_are_released_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void each_array_adds_to_what_is_prepared(void **state)
 }
 
 /* Ranges of each array find theirs, and little more than that is kept. */
-static void large_ones_serve_all(void **state)
+static void large_buffers_serve_all_arrays(void **state)
 {
 	unsigned int n = 0;
 
@@ -131,7 +131,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(each_array_adds_to_what_is_prepared, setup),
-		cmocka_unit_test_setup(large_ones_serve_all, setup),
+		cmocka_unit_test_setup(large_buffers_serve_all_arrays, setup),
 		cmocka_unit_test_setup(no_array_waits_for_another, setup),
 		cmocka_unit_test_setup(without_memory_no_array_starts, setup),
 	};

@@ -53,7 +53,7 @@ static void check_as_before(struct rig *rig)
 }
 
 /* Verify and the first resync leave it to a fix; it is reported as a bad sector, whatever the disk called it. */
-static void who_only_looks_calls_it_a_bad_sector(void **state)
+static void a_read_without_repair_reports_a_bad_sector(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++)
@@ -71,7 +71,7 @@ static void who_only_looks_calls_it_a_bad_sector(void **state)
 }
 
 /* After a crash nothing can be computed there: a disk that does not report a bad sector may be gone. */
-static void a_strict_range_believes_what_it_is_told(void **state)
+static void a_strict_range_takes_an_error_as_reported(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
@@ -87,7 +87,7 @@ static void a_strict_range_believes_what_it_is_told(void **state)
 }
 
 /* One block is computed from the others and written. In this test the disk cannot read it even then: so the disk has failed. */
-static void it_is_rewritten_and_has_to_be_read_then(void **state)
+static void a_bad_sector_is_rewritten_and_read_back(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
@@ -109,7 +109,7 @@ static void it_is_rewritten_and_has_to_be_read_then(void **state)
  * Two at one block: P and Q make up for both, P alone for neither. A member that reported a bad sector has lost that sector; one that
  * did not may be gone.
  */
-static void where_the_others_do_not_suffice_the_member_is_named(void **state)
+static void if_the_others_do_not_suffice_the_member_is_reported(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
@@ -135,7 +135,7 @@ static void where_the_others_do_not_suffice_the_member_is_named(void **state)
 }
 
 /* A source of a rebuild: with P and Q the rebuild continues without it, with P alone it cannot. */
-static void a_rebuild_goes_on_without_it_if_it_can(void **state)
+static void a_rebuild_continues_without_the_unreadable_member_if_it_can(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++)
@@ -163,11 +163,11 @@ static void a_rebuild_goes_on_without_it_if_it_can(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_only_looks_calls_it_a_bad_sector),
-		cmocka_unit_test(a_strict_range_believes_what_it_is_told),
-		cmocka_unit_test(it_is_rewritten_and_has_to_be_read_then),
-		cmocka_unit_test(where_the_others_do_not_suffice_the_member_is_named),
-		cmocka_unit_test(a_rebuild_goes_on_without_it_if_it_can),
+		cmocka_unit_test(a_read_without_repair_reports_a_bad_sector),
+		cmocka_unit_test(a_strict_range_takes_an_error_as_reported),
+		cmocka_unit_test(a_bad_sector_is_rewritten_and_read_back),
+		cmocka_unit_test(if_the_others_do_not_suffice_the_member_is_reported),
+		cmocka_unit_test(a_rebuild_continues_without_the_unreadable_member_if_it_can),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

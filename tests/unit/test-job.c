@@ -303,7 +303,7 @@ static void one_wrong_chunk_of_a_block_is_found(void **state)
 }
 
 /* It cannot be known which chunk is wrong: nothing is written, unless parity is to be rewritten in any case. */
-static void what_cannot_be_told_stays(void **state)
+static void a_mismatch_that_names_no_member_is_left(void **state)
 {
 	(void)state;
 	for (unsigned int parity = 1; parity <= 2; parity++) {
@@ -332,7 +332,7 @@ static void what_cannot_be_told_stays(void **state)
 	}
 }
 
-static void what_cannot_be_done_is_refused(void **state)
+static void impossible_ranges_are_refused(void **state)
 {
 	static const struct { uint32_t members; uint64_t start, count; } bad[] = {
 		{ 0x1e, FIRST, COUNT },			/* a data member is missing */
@@ -402,8 +402,8 @@ int main(void)
 		cmocka_unit_test(a_spare_is_rebuilt_in_every_geometry),
 		cmocka_unit_test(a_missing_parity_member_leaves_the_other),
 		cmocka_unit_test(one_wrong_chunk_of_a_block_is_found),
-		cmocka_unit_test(what_cannot_be_told_stays),
-		cmocka_unit_test(what_cannot_be_done_is_refused),
+		cmocka_unit_test(a_mismatch_that_names_no_member_is_left),
+		cmocka_unit_test(impossible_ranges_are_refused),
 		cmocka_unit_test(a_member_that_fails_is_named),
 		cmocka_unit_test(a_write_that_fails_is_told),
 	};

@@ -175,7 +175,7 @@ static void dev_changes(void)
 
 /* ---- tests ------------------------------------------------------------------------ */
 
-static void what_the_module_says(void **state)
+static void records_of_the_module_are_passed_on(void **state)
 {
 	struct ddr_rec r[] = { rec(DDR_K_APPEARED, 1), rec(DDR_K_RESUMED, 1), rec(DDR_K_LIST_END, 0), rec(DDR_K_APPEARED, 2), rec(DDR_K_RESUMED, 2),
 			       rec(DDR_K_REMOVED, 1) };
@@ -218,7 +218,7 @@ static void an_unknown_record_is_passed_over(void **state)
 }
 
 /* As many as one read takes, and more. */
-static void many_at_once(void **state)
+static void many_records_in_one_read(void **state)
 {
 	struct ddr_rec r[64];
 
@@ -302,7 +302,7 @@ static void the_module_is_not_there_yet(void **state)
 }
 
 /* A device that may not be opened does not get better by waiting. */
-static void it_cannot_be_opened(void **state)
+static void a_module_that_may_not_be_opened_is_not_waited_for(void **state)
 {
 	(void)state;
 	dev.errors[0] = EACCES;
@@ -342,7 +342,7 @@ static void dev_cannot_be_watched_for_a_moment(void **state)
 	assert_true(ddr_kctl_connected(k));
 }
 
-static void nothing_is_closed(void **state)
+static void closing_an_unopened_channel_is_harmless(void **state)
 {
 	(void)state;
 	ddr_kctl_close(NULL);
@@ -363,16 +363,16 @@ static int remove_dir(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_the_module_says, begin, end),
+		cmocka_unit_test_setup_teardown(records_of_the_module_are_passed_on, begin, end),
 		cmocka_unit_test_setup_teardown(an_unknown_record_is_passed_over, begin, end),
-		cmocka_unit_test_setup_teardown(many_at_once, begin, end),
+		cmocka_unit_test_setup_teardown(many_records_in_one_read, begin, end),
 		cmocka_unit_test_setup_teardown(half_a_record_is_the_end, begin, end),
 		cmocka_unit_test_setup_teardown(the_module_goes_and_comes_back, begin, end),
 		cmocka_unit_test_setup_teardown(the_module_is_not_there_yet, begin, end),
-		cmocka_unit_test_setup_teardown(it_cannot_be_opened, begin, end),
+		cmocka_unit_test_setup_teardown(a_module_that_may_not_be_opened_is_not_waited_for, begin, end),
 		cmocka_unit_test_setup_teardown(dev_cannot_be_watched, begin, end),
 		cmocka_unit_test_setup_teardown(dev_cannot_be_watched_for_a_moment, begin, end),
-		cmocka_unit_test_setup_teardown(nothing_is_closed, begin, end),
+		cmocka_unit_test_setup_teardown(closing_an_unopened_channel_is_harmless, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -92,7 +92,7 @@ static void later(uint64_t ms)
 }
 
 /* While it holds its place no other listener is admitted. */
-static void who_reads_nothing_is_dropped(void **state)
+static void a_listener_that_reads_nothing_is_dropped(void **state)
 {
 	struct qb_ipcs_connection c[DDR_CLIENTS_MAX], other = { 0 };
 
@@ -118,7 +118,7 @@ static void who_reads_nothing_is_dropped(void **state)
 }
 
 /* It gets the events that had waited, and a note that some were lost. */
-static void who_reads_late_is_told(void **state)
+static void a_listener_that_reads_late_is_told_of_lost_events(void **state)
 {
 	struct qb_ipcs_connection c;
 
@@ -134,7 +134,7 @@ static void who_reads_late_is_told(void **state)
 	assert_true(c.gone);
 }
 
-static void who_reads_in_time_stays(void **state)
+static void a_listener_that_reads_in_time_stays(void **state)
 {
 	struct qb_ipcs_connection c;
 
@@ -168,9 +168,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_reads_nothing_is_dropped, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_reads_late_is_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_reads_in_time_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_listener_that_reads_nothing_is_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_listener_that_reads_late_is_told_of_lost_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_listener_that_reads_in_time_stays, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("listeners", tests, NULL, NULL);

@@ -201,7 +201,7 @@ static void a_superblock_that_hangs(void **state)
 }
 
 /* An array that is closed gives up its locks, and the thread that hangs in one has none of its own. */
-static void what_hangs_keeps_no_lock_of_an_array_that_ended(void **state)
+static void a_hung_read_keeps_no_lock_of_an_array_that_ended(void **state)
 {
 	struct ddr_members *ended = NULL;
 
@@ -226,7 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_log_that_cannot_be_read_anywhere, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_slot_that_hangs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_superblock_that_hangs, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_hangs_keeps_no_lock_of_an_array_that_ended, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_hung_read_keeps_no_lock_of_an_array_that_ended, set_up, tear_down),
 	};
 
 	alarm(120);	/* a load that waits for a hanging disk is to fail */

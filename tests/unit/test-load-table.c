@@ -66,7 +66,7 @@ static void exchange(struct ddr_load *l)
 	l->bind.dev_minor[1] = 0;
 }
 
-static void two_that_are_exchanged(void **state)
+static void two_exchanged_members_are_refused(void **state)
 {
 	(void)state;
 	rig.alter = exchange;
@@ -137,7 +137,7 @@ static void expect_two(void)
 }
 
 /* Somebody has put '-' at its place: that is not undone behind their back. */
-static void one_that_the_table_leaves_out_stays_out(void **state)
+static void a_member_that_the_table_leaves_out_is_not_loaded(void **state)
 {
 	(void)state;
 	rig.alter = without_2;
@@ -147,7 +147,7 @@ static void one_that_the_table_leaves_out_stays_out(void **state)
 }
 
 /* A member that is being rebuilt need not be in the table yet. */
-static void one_that_is_rebuilt_is_found(void **state)
+static void a_rebuilding_member_outside_the_table_is_found(void **state)
 {
 	(void)state;
 	rig.alter = without_2;
@@ -172,7 +172,7 @@ static void locked_2(void)
 }
 
 /* Between the search and the lock it became a member of another array: what it says under the lock counts. And what stays locked does without. */
-static void one_that_is_found_and_changes(void **state)
+static void a_found_member_that_changes_is_not_used(void **state)
 {
 	(void)state;
 	rig.alter = without_2;
@@ -220,12 +220,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_field_of_the_table, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_shorter_table_is_made_longer_later, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(two_that_are_exchanged, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(two_exchanged_members_are_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_of_another_array, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_table_without_devices, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_the_table_leaves_out_stays_out, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_is_rebuilt_is_found, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_is_found_and_changes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_that_the_table_leaves_out_is_not_loaded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_rebuilding_member_outside_the_table_is_found, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_found_member_that_changes_is_not_used, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_load_that_is_cancelled, set_up, tear_down),
 	};
 

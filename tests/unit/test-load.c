@@ -2,7 +2,7 @@
 /* Loading an array while a member hangs or stays locked. Its log and map, and what is read again: test-load-area.c. */
 #include "tests/unit/load-rig.h"
 
-static void all_are_there(void **state)
+static void all_members_are_loaded(void **state)
 {
 	(void)state;
 	load();
@@ -32,7 +32,7 @@ static void make_swap(unsigned int m)
  * Finding S35: a table names a member to which another program has written. The array runs without it. A node that joins others is
  * refused, since the others have the member in sync, and starting another node would make them fail it.
  */
-static void one_that_was_overwritten(void **state)
+static void an_overwritten_member_is_left_out(void **state)
 {
 	(void)state;
 	make_swap(1);
@@ -128,7 +128,7 @@ static void an_open_that_hangs(void **state)
 }
 
 /* More than the parity covers. */
-static void two_that_hang(void **state)
+static void two_members_that_hang(void **state)
 {
 	(void)state;
 	let_hang(1u << 2, 1u << 0);
@@ -148,7 +148,7 @@ static void see_waits(void *data)
  * Finding S19: the process that holds the lock is reported during the wait, and as the reason afterwards; so is the fact that only
  * the lock left the member out.
  */
-static void one_that_stays_locked(void **state)
+static void a_member_that_stays_locked_is_left_out(void **state)
 {
 	uint64_t begun = ddr_now_ms();
 	char waits[192], who[64];
@@ -170,7 +170,7 @@ static void one_that_stays_locked(void **state)
 	end();
 }
 
-static void one_that_hangs_was_not_locked(void **state)
+static void a_member_that_hangs_is_not_called_locked(void **state)
 {
 	(void)state;
 	let_hang(1u << 2, 0);
@@ -183,7 +183,7 @@ static void one_that_hangs_was_not_locked(void **state)
 /* ---- the usual node, locked by @usual_holder ------------------------------------------ */
 
 /* Finding S19: a program that is no ddraidd is waited for, for the limit, and costs the array nothing. */
-static void what_another_program_has_locked_stays(void **state)
+static void a_member_locked_by_another_program_is_left_out(void **state)
 {
 	uint64_t begun = ddr_now_ms();
 	char waits[192];
@@ -203,7 +203,7 @@ static void what_another_program_has_locked_stays(void **state)
 }
 
 /* Finding S19: during a restart of the daemon writers wait for it, so it waits for no program except its predecessor. */
-static void who_takes_over_waits_for_no_other_program(void **state)
+static void a_takeover_does_not_wait_for_other_programs(void **state)
 {
 	uint64_t begun = ddr_now_ms();
 
@@ -267,7 +267,7 @@ static void unlock_all(void *data)
 }
 
 /* An earlier process that has not ended at all is waited for. */
-static void without_those_that_are_locked_it_cannot_start(void **state)
+static void an_array_that_needs_locked_members_does_not_start(void **state)
 {
 	qb_loop_timer_handle timer;
 
@@ -284,18 +284,18 @@ static void without_those_that_are_locked_it_cannot_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_are_there, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_was_overwritten, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(all_members_are_loaded, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_overwritten_member_is_left_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_name_is_whole_and_opens_the_device, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_read_that_hangs, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(two_that_hang, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_stays_locked, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_hangs_was_not_locked, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_another_program_has_locked_stays, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_takes_over_waits_for_no_other_program, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(two_members_that_hang, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_that_stays_locked_is_left_out, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_that_hangs_is_not_called_locked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_locked_by_another_program_is_left_out, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_takeover_does_not_wait_for_other_programs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_predecessor_is_waited_for_by_the_usual_node, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_older_generation_if_the_operator_says_so, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(without_those_that_are_locked_it_cannot_start, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_array_that_needs_locked_members_does_not_start, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_open_that_hangs, set_up, tear_down),
 	};
 

@@ -124,7 +124,7 @@ static void a_node_is_made_and_stays(void **state)
 	close(b);
 }
 
-static void what_stands_in_its_place_is_replaced(void **state)
+static void a_file_in_place_of_the_node_is_replaced(void **state)
 {
 	(void)state;
 	need_disk();
@@ -402,7 +402,7 @@ static void a_copy_keeps_the_lock(void **state)
 }
 
 /* Where no node can be made the usual one is locked, by the daemon alone: a command could not keep out a daemon that has a node. */
-static void where_no_node_can_be_made(void **state)
+static void without_a_node_of_its_own_the_usual_one_is_locked(void **state)
 {
 	struct ddr_dev daemon, command;
 
@@ -428,7 +428,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_node_is_made_and_stays),
-		TEST(what_stands_in_its_place_is_replaced),
+		TEST(a_file_in_place_of_the_node_is_replaced),
 		TEST(directories_that_are_not_ours_are_refused),
 		TEST(the_holder_is_named),
 		TEST(the_lock_of_the_dead_is_no_program_s),
@@ -436,7 +436,7 @@ int main(void)
 		TEST(commands_exclude_each_other_and_others),
 		TEST(a_predecessor_by_the_usual_node),
 		TEST(a_copy_keeps_the_lock),
-		TEST(where_no_node_can_be_made),
+		TEST(without_a_node_of_its_own_the_usual_one_is_locked),
 	};
 
 	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);

@@ -209,7 +209,7 @@ static void nothing_is_written_to_another_disk(void **state)
 }
 
 /* Finding S27: none of the superblocks is there any more; and one that is back at the second look is the member's own. */
-static void what_is_gone_at_two_looks_is_gone(void **state)
+static void a_disk_exchanged_at_two_reads_counts_as_exchanged(void **state)
 {
 	static const uint8_t zero[DDR_META_BLOCK] __attribute__((aligned(4096)));
 	struct ddr_super now;
@@ -237,7 +237,7 @@ static void what_is_gone_at_two_looks_is_gone(void **state)
 }
 
 /* Another member of the same array is another disk, too; one good copy is enough for the member's own, whatever the other one is. */
-static void a_look_writes_nothing(void **state)
+static void a_check_of_a_member_writes_nothing(void **state)
 {
 	static const uint8_t zero[DDR_META_BLOCK] __attribute__((aligned(4096)));
 	struct ddr_super now;
@@ -358,8 +358,8 @@ int main(void)
 		cmocka_unit_test(metadata_goes_to_all_that_are_asked),
 		cmocka_unit_test(superblocks_go_to_both_places),
 		cmocka_unit_test(nothing_is_written_to_another_disk),
-		cmocka_unit_test(what_is_gone_at_two_looks_is_gone),
-		cmocka_unit_test(a_look_writes_nothing),
+		cmocka_unit_test(a_disk_exchanged_at_two_reads_counts_as_exchanged),
+		cmocka_unit_test(a_check_of_a_member_writes_nothing),
 		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
 		cmocka_unit_test(a_loop_that_stood_still_hears_the_answers),
 		cmocka_unit_test(every_request_may_have_a_worker),

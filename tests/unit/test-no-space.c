@@ -144,7 +144,7 @@ static void a_pulled_disk_is_not_without_space(void **state)
 }
 
 /* Rule 3: whatever error a flush returns, earlier writes may be lost. */
-static void a_flush_is_no_matter_of_space(void **state)
+static void a_flush_error_is_never_lack_of_space(void **state)
 {
 	struct rig rig;
 
@@ -180,7 +180,7 @@ static void a_job_tells_no_space_from_a_failure(void **state)
 }
 
 /* One member has no space, another one failed: the failure is reported. */
-static void what_is_worse_is_told(void **state)
+static void of_several_errors_the_worst_is_reported(void **state)
 {
 	struct rig rig;
 
@@ -198,9 +198,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metadata_tells_no_space_from_a_failure),
 		cmocka_unit_test(a_pulled_disk_is_not_without_space),
-		cmocka_unit_test(a_flush_is_no_matter_of_space),
+		cmocka_unit_test(a_flush_error_is_never_lack_of_space),
 		cmocka_unit_test(a_job_tells_no_space_from_a_failure),
-		cmocka_unit_test(what_is_worse_is_told),
+		cmocka_unit_test(of_several_errors_the_worst_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static pid_t predecessor(bool obeys)
 	return pid;
 }
 
-static void a_second_one_is_kept_out(void **state)
+static void a_second_daemon_is_kept_out(void **state)
 {
 	pid_t pid = predecessor(true);
 	int fd;
@@ -89,7 +89,7 @@ static void a_second_one_is_kept_out(void **state)
 }
 
 /* Finding S44: the daemon that refused to stop is replaced when its unit is started again. */
-static void one_that_was_left_behind_is_replaced(void **state)
+static void a_stale_pid_file_is_replaced(void **state)
 {
 	int status, fd;
 
@@ -119,7 +119,7 @@ static void a_full_file_system_is_a_warning(void **state)
 	close(fd);
 }
 
-static void so_is_a_file_that_cannot_be_made(void **state)
+static void a_pid_file_that_cannot_be_created_is_a_warning(void **state)
 {
 	char path[128];
 	int fd;
@@ -133,10 +133,10 @@ static void so_is_a_file_that_cannot_be_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_second_one_is_kept_out, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_that_was_left_behind_is_replaced, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_second_daemon_is_kept_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_stale_pid_file_is_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_file_system_is_a_warning, setup, teardown),
-		cmocka_unit_test_setup_teardown(so_is_a_file_that_cannot_be_made, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_pid_file_that_cannot_be_created_is_a_warning, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

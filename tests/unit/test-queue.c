@@ -9,7 +9,7 @@
 static struct ddr_queue q;
 static uint32_t lengths[STEPS];
 
-static void all_lengths_in_order(void **state)
+static void messages_of_all_lengths_stay_in_order(void **state)
 {
 	uint8_t in[DDR_SM_MSG_MAX], out[DDR_SM_MSG_MAX];
 	uint32_t put = 0, got = 0, refused = 0;
@@ -40,7 +40,7 @@ static void all_lengths_in_order(void **state)
 	assert_true(refused > 0 && got > 10 * DDR_QUEUE_BYTES / DDR_SM_MSG_MAX);	/* it was full, and went round */
 }
 
-static void longer_than_a_message_may_be(void **state)
+static void a_message_that_is_too_long_is_refused(void **state)
 {
 	static const uint8_t msg[DDR_SM_MSG_MAX + 1];
 
@@ -56,8 +56,8 @@ static void longer_than_a_message_may_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_lengths_in_order),
-		cmocka_unit_test(longer_than_a_message_may_be),
+		cmocka_unit_test(messages_of_all_lengths_stay_in_order),
+		cmocka_unit_test(a_message_that_is_too_long_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

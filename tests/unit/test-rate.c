@@ -157,7 +157,7 @@ static void a_priority_is_a_share_of_the_time(void **state)
 	}
 }
 
-static void the_least_rate_is_had_whatever_the_priority(void **state)
+static void the_minimum_rate_is_kept_at_any_priority(void **state)
 {
 	struct rig *a = *state;
 	uint64_t blocks = 0, begun;
@@ -177,7 +177,7 @@ static void the_least_rate_is_had_whatever_the_priority(void **state)
 }
 
 /* Two ranges run side by side, and both were begun while the budget of resync_min_rate allowed it: both are charged, whichever ends first. */
-static void ranges_side_by_side_do_not_double_the_least_rate(void **state)
+static void parallel_ranges_do_not_double_the_minimum_rate(void **state)
 {
 	struct rig *a = *state;
 
@@ -199,7 +199,7 @@ static void ranges_side_by_side_do_not_double_the_least_rate(void **state)
 }
 
 /* The same of verify_min_rate. */
-static void reads_side_by_side_do_not_double_the_least_rate(void **state)
+static void parallel_reads_do_not_double_the_minimum_rate(void **state)
 {
 	struct rig *a = *state;
 	uint64_t blocks = 0, begun;
@@ -217,7 +217,7 @@ static void reads_side_by_side_do_not_double_the_least_rate(void **state)
 	assert_in_range(blocks, 60 * 512 * 8 / 10, 60 * 512 * 13 / 10);
 }
 
-static void use_is_told_to_the_others(void **state)
+static void use_of_the_device_is_reported_to_other_nodes(void **state)
 {
 	struct rig *a = *state;
 
@@ -265,7 +265,7 @@ static void verify_minds_the_use_of_another_node(void **state)
 	assert_false(verify_paused);
 }
 
-static void the_most_holds_for_what_goes_first_as_well(void **state)
+static void the_maximum_rate_holds_for_the_highest_priority_too(void **state)
 {
 	struct rig *a = *state;
 
@@ -376,7 +376,7 @@ static void a_burst_is_not_cheaper_than_what_follows(void **state)
 	assert_in_range(until_free(a, &verify_paused, true), 1000, 1500);
 }
 
-static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void **state)
+static void the_cost_of_a_read_is_not_learnt_while_verify_rests_or_others_work(void **state)
 {
 	struct rig *a = *state;
 
@@ -393,7 +393,7 @@ static void what_it_costs_is_not_learnt_while_verify_rests_or_others_work(void *
 }
 
 /* Another node reads, and reports its load. A sample in which verify did not begin a read shows nothing either. */
-static void what_it_costs_is_not_learnt_beside_other_nodes(void **state)
+static void the_cost_of_a_read_is_not_learnt_beside_other_nodes(void **state)
 {
 	struct rig *a = *state;
 
@@ -424,7 +424,7 @@ static uint64_t read_in_20s(struct rig *a, bool busy)
 	return blocks;
 }
 
-static void verify_has_its_least_rate_whatever_the_priority(void **state)
+static void verify_keeps_its_minimum_rate_at_any_priority(void **state)
 {
 	struct rig *a = *state;
 
@@ -485,13 +485,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_rate_is_not_exceeded), TEST(without_a_limit_it_does_not_rest_while_nobody_else_works),
 		TEST(use_of_long_ago_does_not_count), TEST(a_priority_is_a_share_of_the_time),
-		TEST(the_least_rate_is_had_whatever_the_priority), TEST(the_most_holds_for_what_goes_first_as_well),
+		TEST(the_minimum_rate_is_kept_at_any_priority), TEST(the_maximum_rate_holds_for_the_highest_priority_too),
 		TEST(verify_rests_in_proportion_while_others_work), TEST(a_burst_is_not_cheaper_than_what_follows),
-		TEST(what_it_costs_is_not_learnt_while_verify_rests_or_others_work), TEST(what_it_costs_is_not_learnt_beside_other_nodes),
-		TEST(verify_rests_outside_of_its_hours), TEST(ranges_side_by_side_do_not_double_the_least_rate), TEST(use_of_another_node_counts),
-		TEST(verify_rests_outside_of_its_hours), TEST(reads_side_by_side_do_not_double_the_least_rate), TEST(use_of_another_node_counts),
-		TEST(verify_rests_outside_of_its_hours), TEST(use_is_told_to_the_others), TEST(use_of_another_node_counts),
-		TEST(verify_minds_the_use_of_another_node), TEST(verify_has_its_least_rate_whatever_the_priority),
+		TEST(the_cost_of_a_read_is_not_learnt_while_verify_rests_or_others_work), TEST(the_cost_of_a_read_is_not_learnt_beside_other_nodes),
+		TEST(verify_rests_outside_of_its_hours), TEST(parallel_ranges_do_not_double_the_minimum_rate), TEST(use_of_another_node_counts),
+		TEST(verify_rests_outside_of_its_hours), TEST(parallel_reads_do_not_double_the_minimum_rate), TEST(use_of_another_node_counts),
+		TEST(verify_rests_outside_of_its_hours), TEST(use_of_the_device_is_reported_to_other_nodes), TEST(use_of_another_node_counts),
+		TEST(verify_minds_the_use_of_another_node), TEST(verify_keeps_its_minimum_rate_at_any_priority),
 		TEST(verify_does_not_exceed_its_rate), TEST(a_read_under_way_is_no_rest),
 		TEST(a_priority_of_verify_is_a_share_of_the_time), TEST(slow_reads_are_not_those_of_others),
 	};

@@ -81,7 +81,7 @@ static void says(const struct ddr_release *r, const char *text)
 		fail_msg("no \"%s\" in: %s", text, words(r));
 }
 
-static void one_release_needs_no_word(void **state)
+static void equal_releases_give_no_message(void **state)
 {
 	struct ddr_release r = look(PACKAGE_VERSION "\n", DDR_ABI_VERSION);
 
@@ -95,7 +95,7 @@ static void one_release_needs_no_word(void **state)
 }
 
 /* Finding S33: what an upgrade left running is named, and the advice fits. */
-static void what_an_upgrade_left_is_named(void **state)
+static void an_incomplete_upgrade_is_named(void **state)
 {
 	struct ddr_release r = look(PACKAGE_VERSION "\n", DDR_ABI_VERSION);
 
@@ -112,7 +112,7 @@ static void what_an_upgrade_left_is_named(void **state)
 }
 
 /* Finding S33: with another interface a restart would be the end of all I/O, so nothing may advise it. */
-static void with_another_interface_nothing_is_restarted(void **state)
+static void a_daemon_of_another_kernel_interface_is_not_restarted(void **state)
 {
 	struct ddr_release r = look("0.0.9\n", DDR_ABI_VERSION + 1);
 
@@ -178,9 +178,9 @@ static void packages_can_read_what_runs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_release_needs_no_word),
-		cmocka_unit_test(what_an_upgrade_left_is_named),
-		cmocka_unit_test(with_another_interface_nothing_is_restarted),
+		cmocka_unit_test(equal_releases_give_no_message),
+		cmocka_unit_test(an_incomplete_upgrade_is_named),
+		cmocka_unit_test(a_daemon_of_another_kernel_interface_is_not_restarted),
 		cmocka_unit_test(a_replaced_program_is_seen),
 		cmocka_unit_test(packages_can_read_what_runs),
 	};

@@ -162,7 +162,7 @@ static void the_good_copy_is_written_last(void **state)
 	}
 }
 
-static void what_was_changed_meanwhile_is_left(void **state)
+static void superblocks_changed_meanwhile_are_left_alone(void **state)
 {
 	struct ddr_super sb, own;
 	struct ddr_supers s;
@@ -224,7 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cut_within_each_write), cmocka_unit_test(many_cuts_in_a_row), cmocka_unit_test(the_good_copy_is_written_last),
-		cmocka_unit_test(what_was_changed_meanwhile_is_left),
+		cmocka_unit_test(superblocks_changed_meanwhile_are_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

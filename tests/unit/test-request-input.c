@@ -21,7 +21,7 @@ static void refused(const char *text, const char *words)
 	assert_false(array.clean_asked);
 }
 
-static void what_is_no_request(void **state)
+static void malformed_requests_are_refused(void **state)
 {
 	static const char *const texts[] = {
 		"", "{", "[]", "1", "null", "\"status\"", "{\"cmd\":\"status\"", "{\"cmd\":\"status\"} {}", "{\"cmd\":\"status\"}x", "\xff\xfe",
@@ -204,7 +204,7 @@ static void a_name_that_two_nodes_have(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_no_request), cmocka_unit_test(arrays_that_nobody_has), cmocka_unit_test(settings_that_do_not_exist),
+		cmocka_unit_test(malformed_requests_are_refused), cmocka_unit_test(arrays_that_nobody_has), cmocka_unit_test(settings_that_do_not_exist),
 		cmocka_unit_test(verifies_that_cannot_be), cmocka_unit_test(sizes_that_cannot_be), cmocka_unit_test(disks_that_have_no_name),
 		cmocka_unit_test(a_node_by_id_or_name), cmocka_unit_test(nodes_that_nobody_has), cmocka_unit_test(a_name_that_two_nodes_have),
 	};

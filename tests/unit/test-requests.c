@@ -33,7 +33,7 @@ static void expect(struct ddr_client *c, const char *words)
 	assert_int_equal(late, 0);
 }
 
-static void it_replaces_the_member(void **state)
+static void a_request_replaces_a_member(void **state)
 {
 	struct ddr_client c = asks();
 
@@ -97,7 +97,7 @@ static uint32_t seventh(const struct ddr_daemon *daemon)
 }
 
 /* A process that starts an array without a cluster has to know which node it is; in a cluster the group decides that. */
-static void says_who_it_is_without_a_cluster(void **state)
+static void ping_reports_the_node_id_without_a_cluster(void **state)
 {
 	(void)state;
 	fresh();
@@ -113,7 +113,7 @@ static void says_who_it_is_without_a_cluster(void **state)
 }
 
 /* What `start` is to put into each table. */
-static void says_what_tables_are_to_have(void **state)
+static void ping_reports_the_options_of_tables(void **state)
 {
 	(void)state;
 	fresh();
@@ -163,7 +163,7 @@ static void waits_where_nothing_is_refused(void **state)
 }
 
 /* The disk is not a spare any more, and replaces nobody: that is not a success. */
-static void something_else_became_of_it(void **state)
+static void a_replacement_that_became_something_else_is_reported(void **state)
 {
 	struct ddr_client c = asks();
 
@@ -187,7 +187,7 @@ static void something_else_became_of_it(void **state)
 }
 
 /* The slot of a failed member: a spare may have taken it automatically before the request, or another disk did. */
-static void it_takes_the_place_of_one_that_is_out(void **state)
+static void a_replacement_may_take_the_place_of_a_failed_member(void **state)
 {
 	struct ddr_client c;
 
@@ -215,7 +215,7 @@ static void it_takes_the_place_of_one_that_is_out(void **state)
 }
 
 /* Settings that are not given for a running verify stay as they are. */
-static void a_verify_goes_on_as_it_was(void **state)
+static void a_resumed_verify_keeps_its_options(void **state)
 {
 	(void)state;
 	fresh();
@@ -236,7 +236,7 @@ static void a_verify_goes_on_as_it_was(void **state)
 }
 
 /* A client that stops waiting withdraws its request. */
-static void who_goes_wants_nothing(void **state)
+static void a_client_that_disconnects_withdraws_its_request(void **state)
 {
 	struct ddr_client c = asks();
 
@@ -273,7 +273,7 @@ static struct ddr_client stops(void)
 }
 
 /* A client that stops waiting for a stop withdraws it; otherwise the stop would block all background work. */
-static void who_goes_stops_nothing(void **state)
+static void a_client_that_disconnects_withdraws_its_stop(void **state)
 {
 	struct ddr_client c = stops();
 
@@ -299,7 +299,7 @@ static void who_goes_stops_nothing(void **state)
 }
 
 /* A client that does not wait for its answer would receive that of its next request; its stop must not continue unattended. */
-static void who_asks_for_more_stops_nothing(void **state)
+static void a_client_that_sends_another_request_withdraws_its_stop(void **state)
 {
 	static const char *const next[] = { "{\"cmd\":\"ping\"}", "this is not JSON" };
 
@@ -344,7 +344,7 @@ static void a_stop_ends(void **state)
 }
 
 /* However many listen, there is a place for a command. */
-static void not_all_may_listen(void **state)
+static void the_number_of_listeners_is_limited(void **state)
 {
 	static const char text[] = "{\"cmd\":\"events\"}";
 	struct ddr_client c = { .d = &d };
@@ -418,17 +418,17 @@ static void an_array_is_adopted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_takes_the_place_of_one_that_is_out), cmocka_unit_test(a_verify_goes_on_as_it_was),
-		cmocka_unit_test(not_all_may_listen), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
-		cmocka_unit_test(who_goes_stops_nothing),
+		cmocka_unit_test(a_replacement_may_take_the_place_of_a_failed_member), cmocka_unit_test(a_resumed_verify_keeps_its_options),
+		cmocka_unit_test(the_number_of_listeners_is_limited), cmocka_unit_test(a_policy_is_waited_for), cmocka_unit_test(settings_are_listed),
+		cmocka_unit_test(a_client_that_disconnects_withdraws_its_stop),
 		cmocka_unit_test(a_stop_without_a_wait_is_none),
 		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted), cmocka_unit_test(what_could_not_be_started_is_listed),
-		cmocka_unit_test(it_replaces_the_member),
-		cmocka_unit_test(says_who_it_is_without_a_cluster),
-		cmocka_unit_test(says_what_tables_are_to_have),
-		cmocka_unit_test(who_asks_for_more_stops_nothing),
+		cmocka_unit_test(a_request_replaces_a_member),
+		cmocka_unit_test(ping_reports_the_node_id_without_a_cluster),
+		cmocka_unit_test(ping_reports_the_options_of_tables),
+		cmocka_unit_test(a_client_that_sends_another_request_withdraws_its_stop),
 		cmocka_unit_test(waits_where_nothing_is_refused),
-		cmocka_unit_test(something_else_became_of_it), cmocka_unit_test(who_goes_wants_nothing),
+		cmocka_unit_test(a_replacement_that_became_something_else_is_reported), cmocka_unit_test(a_client_that_disconnects_withdraws_its_request),
 	};
 
 	return cmocka_run_group_tests_name("requests", tests, NULL, NULL);

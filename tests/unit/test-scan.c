@@ -250,7 +250,7 @@ static void a_disk_that_nobody_needs_delays_nothing(void **state)
  * Finding T14: one that is slow may be the copy of a member, and the array must not be started beside a copy. It is waited for, although those that
  * are needed have answered: here it has one answer each 20 ms, and then it lacks the processor.
  */
-static void a_slow_one_is_no_hung_one(void **state)
+static void a_slow_disk_does_not_count_as_hung(void **state)
 {
 	const struct ddr_scan_how how = { .limit_ms = 3600 * 1000, .enough = two_are_enough, .listed = disk.pattern };
 	const struct ddr_scan_how soon = { .limit_ms = 3600 * 1000, .wait_ms = 300, .enough = two_are_enough, .listed = disk.pattern };
@@ -280,7 +280,7 @@ static void a_slow_one_is_no_hung_one(void **state)
  * Finding U11: a daemon that was started with DDRAID_DEVICES in its environment searched for members there alone. Only the caller's
  * arguments decide.
  */
-static void the_environment_decides_nothing(void **state)
+static void scanning_ignores_the_environment(void **state)
 {
 	struct ddr_scan scan;
 
@@ -293,7 +293,7 @@ static void the_environment_decides_nothing(void **state)
 }
 
 /* A device that the caller has open, and does not search for, is not opened. */
-static void what_is_in_use_is_left_out(void **state)
+static void devices_that_the_caller_has_open_are_not_opened(void **state)
 {
 	const dev_t in_use[] = { makedev(8, 1), IN_USE };
 	const struct ddr_scan_how how = { .limit_ms = 60 * 1000, .leave_out = in_use, .n_leave_out = 2, .listed = disk.pattern };
@@ -335,7 +335,7 @@ static void many_disks_are_found_in_order(void **state)
 /* ---- the table line -------------------------------------------------------------- */
 
 /* Options come last, with their number first; a line that does not fit is refused. */
-static void a_line_has_the_options(void **state)
+static void a_table_line_has_the_options(void **state)
 {
 	static const char *const tails[] = { "", " 1 verify_reads", " 1 fail_if_no_daemon", " 2 verify_reads fail_if_no_daemon" };
 	static struct ddr_scan_array array;
@@ -404,7 +404,7 @@ static void a_shadow_is_named(void **state)
 	expect_shadow("0 1 error", 7, NULL, false);
 }
 
-static void one_word_is_another(void **state)
+static void a_device_in_a_table_line_is_exchanged(void **state)
 {
 	(void)state;
 	expect(HEAD "8:0 8:16 8:32", 0, HEAD "259:11 8:16 8:32", false);
@@ -441,7 +441,7 @@ static void a_place_is_emptied_beside_a_shadow(void **state)
 	free(text);
 }
 
-static void what_is_no_table_is_refused(void **state)
+static void malformed_table_lines_are_refused(void **state)
 {
 	(void)state;
 	expect(HEAD "8:0 8:16 8:32", 3, NULL, false);
@@ -527,13 +527,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disk_that_hangs_counts_as_not_there, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_that_answers_again_is_found, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(a_disk_that_nobody_needs_delays_nothing, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(what_is_in_use_is_left_out, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(a_slow_one_is_no_hung_one, make_disks, remove_disks),
-		cmocka_unit_test_setup_teardown(the_environment_decides_nothing, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(devices_that_the_caller_has_open_are_not_opened, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(a_slow_disk_does_not_count_as_hung, make_disks, remove_disks),
+		cmocka_unit_test_setup_teardown(scanning_ignores_the_environment, make_disks, remove_disks),
 		cmocka_unit_test_setup_teardown(many_disks_are_found_in_order, make_disks, remove_disks),
 		cmocka_unit_test(two_arrays_of_one_name), cmocka_unit_test(the_newest_name_counts),
-		cmocka_unit_test(a_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(one_word_is_another), cmocka_unit_test(another_place_keeps_its_shadow),
-		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(what_is_no_table_is_refused),
+		cmocka_unit_test(a_table_line_has_the_options), cmocka_unit_test(a_shadow_is_named), cmocka_unit_test(a_device_in_a_table_line_is_exchanged), cmocka_unit_test(another_place_keeps_its_shadow),
+		cmocka_unit_test(a_place_is_emptied_beside_a_shadow), cmocka_unit_test(malformed_table_lines_are_refused),
 	};
 
 	alarm(300);	/* a scan that waits for a hanging disk is to fail */

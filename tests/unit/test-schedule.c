@@ -61,7 +61,7 @@ static void hours_may_go_over_midnight(void **state)
 	}
 }
 
-static void what_is_due_for_longest_goes_first(void **state)
+static void the_verify_that_is_due_longest_goes_first(void **state)
 {
 	struct ddr_sched_array list[] = {
 		{ .due = NOW - 5, .able = true, .ours = true }, { .due = NOW - 9, .able = true, .ours = true },
@@ -77,7 +77,7 @@ static void what_is_due_for_longest_goes_first(void **state)
 	assert_int_equal(ddr_sched_pick(list + 3, 1, NOW, 1), -1);
 }
 
-static void no_more_than_so_many_at_once(void **state)
+static void the_number_of_verifies_at_once_is_limited(void **state)
 {
 	struct ddr_sched_array list[] = {
 		{ .due = NOW - 5, .able = true, .ours = true }, { .due = NOW, .reads = true }, { .due = NOW, .reads = true, .ours = true },
@@ -118,7 +118,7 @@ static void all_nodes_break_a_tie_alike(void **state)
 }
 
 /* However many arrays there are, and however long each takes. */
-static void none_is_forgotten(void **state)
+static void every_array_gets_its_turn(void **state)
 {
 	struct ddr_sched_array list[50];
 	uint64_t begun[50] = { 0 }, every = 100, now = 1, longest = 0;
@@ -233,7 +233,7 @@ static uint64_t until_begun(uint64_t from_ms, uint64_t ms, uint64_t blocks)
 }
 
 /* The other node has its own permitted hours, which this node does not know. */
-static void what_rests_on_another_node_holds_up_nobody(void **state)
+static void a_paused_verify_of_another_node_delays_nobody(void **state)
 {
 	(void)state;
 	begin(2);
@@ -270,9 +270,9 @@ int main(void)
 		cmocka_unit_test(the_next_one_counts_from_the_beginning_of_the_last), cmocka_unit_test(hours_may_go_over_midnight),
 		cmocka_unit_test(a_clock_that_was_set_back_puts_it_off_by_one_turn),
 		cmocka_unit_test(a_clock_that_was_wrong_does_not_put_it_off),
-		cmocka_unit_test(what_is_due_for_longest_goes_first), cmocka_unit_test(no_more_than_so_many_at_once),
-		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(none_is_forgotten),
-		cmocka_unit_test(what_rests_on_another_node_holds_up_nobody), cmocka_unit_test(a_verify_moves_as_long_as_its_cursor_does),
+		cmocka_unit_test(the_verify_that_is_due_longest_goes_first), cmocka_unit_test(the_number_of_verifies_at_once_is_limited),
+		cmocka_unit_test(the_turn_of_another_node_is_waited_for), cmocka_unit_test(all_nodes_break_a_tie_alike), cmocka_unit_test(every_array_gets_its_turn),
+		cmocka_unit_test(a_paused_verify_of_another_node_delays_nobody), cmocka_unit_test(a_verify_moves_as_long_as_its_cursor_does),
 	};
 
 	return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

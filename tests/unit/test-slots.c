@@ -33,7 +33,7 @@ static void a_node_without_a_slot_is_told_what_frees_one(void **state)
 	assert_non_null(strstr(text, "ddraid.conf"));
 }
 
-static void many_slots_fit_into_one_line(void **state)
+static void the_sentence_for_64_slots_fits(void **state)
 {
 	struct ddr_super sb = { .slots = DDR_MAX_SLOTS };
 	struct ddr_sm_status st = { 0 };
@@ -53,7 +53,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_without_a_slot_is_told_what_frees_one),
-		cmocka_unit_test(many_slots_fit_into_one_line),
+		cmocka_unit_test(the_sentence_for_64_slots_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

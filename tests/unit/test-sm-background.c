@@ -168,7 +168,7 @@ static void every_region_is_done_once(void **state)
 }
 
 /* The jobs run while nothing else ends: no more regions are dirty then than there are places. */
-static void few_are_dirty_at_once(void **state)
+static void the_background_keeps_few_regions_dirty(void **state)
 {
 	struct fx *f = *state;
 
@@ -186,7 +186,7 @@ static void few_are_dirty_at_once(void **state)
 }
 
 /* The flush that the first one waits for was issued before the second one's jobs ended, and the map's change is the first one's. */
-static void each_has_a_flush_and_a_map_of_its_own(void **state)
+static void each_batch_has_its_own_flush_and_map_write(void **state)
 {
 	struct fx *f = *state;
 
@@ -213,7 +213,7 @@ static void each_has_a_flush_and_a_map_of_its_own(void **state)
  * Regions that a crash left dirty have places of their own, and get the next ranges. The background stays where it was, and begins no
  * region before they are done.
  */
-static void what_must_be_resynced_does_not_wait(void **state)
+static void a_resync_does_not_wait_for_the_background(void **state)
 {
 	static const uint64_t order[] = { 0, 512, 6 * REGION, 6 * REGION + 512, 7 * REGION, 7 * REGION + 512, REGION, REGION + 512, 2 * REGION };
 	struct fx *f = *state;
@@ -235,7 +235,7 @@ static void what_must_be_resynced_does_not_wait(void **state)
 }
 
 /* Running jobs end; until the pause ends nothing begins, in any of the regions. */
-static void a_pause_holds_all_of_them(void **state)
+static void a_pause_stops_all_background_jobs(void **state)
 {
 	struct fx *f = *state;
 
@@ -254,7 +254,7 @@ static void a_pause_holds_all_of_them(void **state)
 }
 
 /* A data member fails: all regions stop where they are, none is listed as lost, and nothing begins any more. */
-static void a_members_failure_ends_all_of_them(void **state)
+static void a_member_failure_ends_all_background_jobs(void **state)
 {
 	struct fx *f = *state;
 
@@ -276,7 +276,7 @@ static void a_members_failure_ends_all_of_them(void **state)
 	assert_int_equal(fx_status(f).dirty, 0);
 }
 
-static void a_clean_stop_ends_all_of_them(void **state)
+static void a_clean_stop_ends_all_background_jobs(void **state)
 {
 	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN };
 	struct fx *f = *state;
@@ -325,9 +325,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_region_is_marked_beside_jobs), TEST(every_region_is_done_once), TEST(few_are_dirty_at_once),
-		TEST(each_has_a_flush_and_a_map_of_its_own), TEST(what_must_be_resynced_does_not_wait),
-		TEST(a_pause_holds_all_of_them), TEST(a_members_failure_ends_all_of_them), TEST(a_clean_stop_ends_all_of_them),
+		TEST(the_next_region_is_marked_beside_jobs), TEST(every_region_is_done_once), TEST(the_background_keeps_few_regions_dirty),
+		TEST(each_batch_has_its_own_flush_and_map_write), TEST(a_resync_does_not_wait_for_the_background),
+		TEST(a_pause_stops_all_background_jobs), TEST(a_member_failure_ends_all_background_jobs), TEST(a_clean_stop_ends_all_background_jobs),
 		TEST(a_bad_sector_is_not_forgotten_beside_others),
 	};
 

@@ -110,7 +110,7 @@ static void a_damaged_chunk_is_not_believed(void **state)
 }
 
 /* Chunks that are skipped, repeated, of another agreement or not from the provider. */
-static void chunks_out_of_turn(void **state)
+static void state_chunks_out_of_order_are_refused(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *joiner = &c->node[2];
@@ -144,7 +144,7 @@ static void chunks_out_of_turn(void **state)
 }
 
 /* A new view in the middle of the transfer, with one more joiner: the transfer starts over, for both. */
-static void a_new_view_in_the_middle(void **state)
+static void a_new_view_restarts_a_state_transfer(void **state)
 {
 	struct cx *c = *state;
 
@@ -211,7 +211,7 @@ static void two_joins_at_once(void **state)
 /* ---- leaving, dying, coming back ----------------------------------------------- */
 
 /* One event of the group in which one node leaves (cleanly, or not) and another one comes. */
-static void leave_and_join_in_one_event(void **state)
+static void a_node_that_leaves_and_joins_in_one_event(void **state)
 {
 	struct cx *c = *state;
 
@@ -350,7 +350,7 @@ static void a_healed_network_brings_them_one_after_the_other(void **state)
 	assert_alike(c, 7);
 }
 
-static void who_does_not_come_is_fenced(void **state)
+static void an_absent_node_is_fenced(void **state)
 {
 	struct cx *c = *state;
 
@@ -364,7 +364,7 @@ static void who_does_not_come_is_fenced(void **state)
 }
 
 /* Two of four keep quorum and agree without the rest. When one comes back they do not wait for the other. */
-static void who_kept_quorum_waits_for_nobody(void **state)
+static void a_node_that_kept_quorum_does_not_wait_for_returning_nodes(void **state)
 {
 	struct cx *c = *state;
 
@@ -379,7 +379,7 @@ static void who_kept_quorum_waits_for_nobody(void **state)
 }
 
 /* Two continued with quorum and without the third: it is evicted permanently, and the others fence it before anything is agreed with it. */
-static void who_was_left_behind_is_evicted(void **state)
+static void a_node_that_the_group_left_behind_is_evicted(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_input in = { .type = DDR_IN_NONE };
@@ -416,7 +416,7 @@ static void who_was_left_behind_is_evicted(void **state)
  * A node that takes no part has the group's state, and is cut off, with quorum. The nodes that do take part may go on without it, and
  * fence nobody for it. So its state is void, and it reads the disks. When they meet again it has done nothing, and joins them.
  */
-static void a_state_that_nobody_upholds_is_forgotten(void **state)
+static void a_state_of_nodes_that_take_no_part_is_forgotten(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[2];
@@ -578,7 +578,7 @@ static void messages_that_are_not_whole(void **state)
 	}
 }
 
-static void messages_from_elsewhere(void **state)
+static void messages_of_other_groups_are_refused(void **state)
 {
 	struct cx *c = *state;
 
@@ -633,7 +633,7 @@ static void messages_that_contradict(void **state)
 }
 
 /* A slot that one node recovers is not RECOVERED by another node's message, nor taken by its owner. */
-static void a_recovery_is_the_claimers(void **state)
+static void only_the_claimer_ends_a_recovery(void **state)
 {
 	struct cx *c = *state;
 	struct cx_message m;
@@ -778,14 +778,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_joiner_gets_the_state_in_chunks), TEST(a_damaged_chunk_is_not_believed), TEST(chunks_out_of_turn),
-		TEST(a_new_view_in_the_middle), TEST(nobody_changes_the_state_in_transfer), TEST(two_joins_at_once),
-		TEST(leave_and_join_in_one_event), TEST(a_restart_in_one_event), TEST(a_dead_daemon_is_fenced_in_time),
-		TEST(sides_that_agreed_on_nothing_resume), TEST(a_healed_network_brings_them_one_after_the_other), TEST(who_does_not_come_is_fenced),
-		TEST(who_kept_quorum_waits_for_nobody), TEST(who_was_left_behind_is_evicted), TEST(a_state_that_nobody_upholds_is_forgotten),
+		TEST(a_joiner_gets_the_state_in_chunks), TEST(a_damaged_chunk_is_not_believed), TEST(state_chunks_out_of_order_are_refused),
+		TEST(a_new_view_restarts_a_state_transfer), TEST(nobody_changes_the_state_in_transfer), TEST(two_joins_at_once),
+		TEST(a_node_that_leaves_and_joins_in_one_event), TEST(a_restart_in_one_event), TEST(a_dead_daemon_is_fenced_in_time),
+		TEST(sides_that_agreed_on_nothing_resume), TEST(a_healed_network_brings_them_one_after_the_other), TEST(an_absent_node_is_fenced),
+		TEST(a_node_that_kept_quorum_does_not_wait_for_returning_nodes), TEST(a_node_that_the_group_left_behind_is_evicted), TEST(a_state_of_nodes_that_take_no_part_is_forgotten),
 		TEST(a_fenced_instance_never_comes_back), TEST(a_fence_ack_is_for_one_failure),
-		TEST(messages_that_are_not_whole), TEST(messages_from_elsewhere), TEST(messages_that_contradict),
-		TEST(a_recovery_is_the_claimers), TEST(an_unreadable_slot_of_a_dead_node_is_all_dirty),
+		TEST(messages_that_are_not_whole), TEST(messages_of_other_groups_are_refused), TEST(messages_that_contradict),
+		TEST(only_the_claimer_ends_a_recovery), TEST(an_unreadable_slot_of_a_dead_node_is_all_dirty),
 		TEST(rule_3_out_after_all_have_stopped_reading),
 		TEST(rule_4_a_node_whose_table_lacks_a_member_fails_nobody),
 	};

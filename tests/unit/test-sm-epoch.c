@@ -68,7 +68,7 @@ static void an_agreement_that_nobody_heard_of_is_taken_back(void **state)
  * Finding U4: this happens to one node after the other, so each has agreed on an epoch of its own. None has the previous state as its
  * present one, and all can return to it: no node is evicted.
  */
-static void each_has_agreed_alone_in_its_turn(void **state)
+static void nodes_that_agreed_alone_one_after_the_other_resume(void **state)
 {
 	struct cx *c = *state;
 
@@ -85,7 +85,7 @@ static void each_has_agreed_alone_in_its_turn(void **state)
  * same. A node that has taken something back reports the same beginning of the ring as the others. Otherwise they would take it for a
  * node with another state, and have it fenced.
  */
-static void what_was_taken_back_is_not_said_again_in_that_ring(void **state)
+static void messages_of_a_withdrawn_agreement_are_not_repeated_in_that_ring(void **state)
 {
 	struct ddr_input verify = { .type = DDR_IN_OP_VERIFY, .key = DDR_VERIFY_OP_START, .value = 3 };
 	struct cx *c = *state;
@@ -111,7 +111,7 @@ static void what_was_taken_back_is_not_said_again_in_that_ring(void **state)
 }
 
 /* Finding U4: the same, and the other two agree without it before it is back: they have lost it, and it is the one that is put out. */
-static void who_agreed_alone_and_was_left_behind_is_put_out(void **state)
+static void a_node_that_agreed_alone_and_was_left_behind_is_evicted(void **state)
 {
 	struct cx *c = *state;
 
@@ -128,7 +128,7 @@ static void who_agreed_alone_and_was_left_behind_is_put_out(void **state)
 }
 
 /* Finding U4: it has sent a message that it alone has delivered: that cannot be taken back. It yields to the two others. */
-static void one_alone_yields_to_the_majority(void **state)
+static void a_node_alone_with_an_epoch_yields_to_the_majority(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_input verify = { .type = DDR_IN_OP_VERIFY, .key = DDR_VERIFY_OP_START, .value = 3 };
@@ -201,7 +201,7 @@ static bool counts_as_lost(const struct cx_node *n, uint32_t id)
  * The same, and the lost node does not come back. The node that has agreed names that failure, and has the node fenced. If the other
  * one continued with the previous state, it would give the failure another name, and the two would never agree that the node is dead.
  */
-static void a_loss_has_one_name(void **state)
+static void a_loss_has_the_same_number_on_all_nodes(void **state)
 {
 	struct cx *c = *state;
 
@@ -253,9 +253,9 @@ static void an_epoch_that_was_taken_back_does_not_return(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(each_has_agreed_alone_in_its_turn),
-		TEST(what_was_taken_back_is_not_said_again_in_that_ring), TEST(a_loss_has_one_name), TEST(who_agreed_alone_and_was_left_behind_is_put_out),
-		TEST(one_alone_yields_to_the_majority), TEST(an_epoch_that_others_agreed_on_counts), TEST(an_agreement_that_lost_a_node_stands),
+		TEST(an_agreement_that_nobody_heard_of_is_taken_back), TEST(nodes_that_agreed_alone_one_after_the_other_resume),
+		TEST(messages_of_a_withdrawn_agreement_are_not_repeated_in_that_ring), TEST(a_loss_has_the_same_number_on_all_nodes), TEST(a_node_that_agreed_alone_and_was_left_behind_is_evicted),
+		TEST(a_node_alone_with_an_epoch_yields_to_the_majority), TEST(an_epoch_that_others_agreed_on_counts), TEST(an_agreement_that_lost_a_node_stands),
 		TEST(an_epoch_that_was_taken_back_does_not_return),
 	};
 

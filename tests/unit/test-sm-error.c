@@ -17,7 +17,7 @@ static uint64_t answer(const struct fx *f)
 enum { STAYS, GOES };
 
 /* Kernel notes, 8: what an error means for the member, and for the bios that wait. */
-static void every_class_and_operation(void **state)
+static void every_error_class_and_operation_has_its_answer(void **state)
 {
 	static const struct { enum ddr_error_class class; enum ddr_error_op op; int fate; uint64_t answer; } rows[] = {
 		{ DDR_EC_IO, DDR_OP_READ, GOES, DDR_RES_RETRY },	{ DDR_EC_IO, DDR_OP_WRITE, GOES, DDR_RES_RETRY },
@@ -273,7 +273,7 @@ static void rule_9_a_mismatch_that_stays_fails_the_read(void **state)
 	assert_int_equal(ddr_sm_region(f->sm, 3), DDR_REGION_CLEAN);	/* with P alone nobody knows which chunk is right */
 }
 
-static void a_mismatch_where_nothing_is_known_passes(void **state)
+static void a_mismatch_in_a_region_without_known_parity_passes(void **state)
 {
 	struct fx *f = *state;
 
@@ -296,12 +296,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(every_class_and_operation), TEST(rule_3_no_error_of_a_copy_goes_up), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
+		TEST(every_error_class_and_operation_has_its_answer), TEST(rule_3_no_error_of_a_copy_goes_up), TEST(rule_8_a_fenced_node_gives_up), TEST(rule_4_a_member_that_is_needed_stays),
 		TEST(a_bad_sector_without_parity_is_an_error_and_no_more), TEST(more_errors_than_the_table_holds_are_tried_again),
 		TEST(rule_3_a_member_without_a_device_is_out_before_the_write_goes_on),
 		TEST(rule_4_more_members_without_a_device_than_parity_covers), TEST(a_device_that_is_back_is_tried_again),
 		TEST(rule_9_a_mismatch_is_read_again_under_ex), TEST(rule_9_a_mismatch_that_stays_fails_the_read),
-		TEST(a_mismatch_where_nothing_is_known_passes), TEST(a_mismatch_meets_a_bad_sector),
+		TEST(a_mismatch_in_a_region_without_known_parity_passes), TEST(a_mismatch_meets_a_bad_sector),
 	};
 
 	return cmocka_run_group_tests_name("state machine: errors", tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void a_kernel_that_holds_what_no_slot_marks_is_evicted(void **state)
 }
 
 /* The same machine after its boot: another kernel, that holds nothing, and is welcome. */
-static void the_machine_is_welcome_after_its_boot(void **state)
+static void an_evicted_machine_may_start_after_a_reboot(void **state)
 {
 	struct cx *c = *state;
 
@@ -153,7 +153,7 @@ static void without_parity(struct cx *c)
 }
 
 /* Finding U6: without parity the superblocks show it: the slot of a node that was fenced is free, and a kernel that holds grants had one. */
-static void without_parity_the_slot_is_gone(void **state)
+static void without_parity_the_slot_of_an_evicted_node_is_freed(void **state)
 {
 	struct cx *c = *state;
 
@@ -168,7 +168,7 @@ static void without_parity_the_slot_is_gone(void **state)
 }
 
 /* That evicts neither a node that nobody has fenced, nor one that has booted since. */
-static void without_parity_the_others_are_welcome(void **state)
+static void without_parity_a_node_that_was_not_fenced_may_start(void **state)
 {
 	struct cx *c = *state;
 
@@ -190,9 +190,9 @@ static void without_parity_the_others_are_welcome(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_kernel_that_holds_what_no_slot_marks_is_evicted), TEST(the_machine_is_welcome_after_its_boot),
+		TEST(a_kernel_that_holds_what_no_slot_marks_is_evicted), TEST(an_evicted_machine_may_start_after_a_reboot),
 		TEST(a_fenced_kernel_that_holds_something_is_evicted), TEST(a_recovered_slot_names_the_kernel_that_had_it),
-		TEST(without_parity_the_slot_is_gone), TEST(without_parity_the_others_are_welcome),
+		TEST(without_parity_the_slot_of_an_evicted_node_is_freed), TEST(without_parity_a_node_that_was_not_fenced_may_start),
 	};
 
 	return cmocka_run_group_tests_name("state machine: evicted kernels", tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void one_is_out(struct fx *f)
 }
 
 /* Finding S24: the operation that failed is reported and counted as what it was, with its error. */
-static void the_operation_that_failed_is_told(void **state)
+static void the_failed_operation_is_reported(void **state)
 {
 	static const struct { uint32_t hard, flush; int result; uint64_t op, class; } cases[] = {
 		{ 0, 0, -EIO, DDR_OP_READ, DDR_EC_IO }, { 1, 0, -EIO, DDR_OP_WRITE, DDR_EC_IO }, { 1, 1, -EIO, DDR_OP_FLUSH, DDR_EC_IO },
@@ -114,7 +114,7 @@ static void a_flush_that_fails_in_a_job_fails_its_member(void **state)
 }
 
 /* Rule 3, where the array cannot do without it: then it has failed, and nothing is cleared. */
-static void or_the_array(void **state)
+static void a_flush_that_fails_on_a_needed_member_fails_the_array(void **state)
 {
 	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
 	struct fx *f = *state;
@@ -170,7 +170,7 @@ static void a_read_that_fails_is_tried_again(void **state)
 }
 
 /* The member is needed, and a write to it may still land: no node writes there any more. */
-static void what_may_still_land_meets_no_writer(void **state)
+static void no_node_writes_where_a_failed_write_may_still_land(void **state)
 {
 	struct fx *f = *state;
 
@@ -185,7 +185,7 @@ static void what_may_still_land_meets_no_writer(void **state)
 }
 
 /* If the array can do without the member, the member fails, and the range ends with it. */
-static void where_it_can_go_the_range_ends(void **state)
+static void a_range_ends_with_the_failed_member_if_the_array_can_lose_it(void **state)
 {
 	struct fx *f = *state;
 
@@ -243,7 +243,7 @@ static void a_read_that_did_not_fit_is_answered(void **state)
 }
 
 /* One node: its log does without the member as soon as the superblocks do, though the kernel has a write that hangs there. */
-static void the_log_does_not_wait_for_what_hangs(void **state)
+static void the_log_does_not_wait_for_a_member_that_hangs(void **state)
 {
 	struct fx *f = *state;
 
@@ -268,10 +268,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_operation_that_failed_is_told), TEST(a_log_write_that_fails_is_counted),
-		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(or_the_array, setup_spare, fx_teardown),
-		TEST(a_read_that_fails_is_tried_again), TEST(what_may_still_land_meets_no_writer), TEST(where_it_can_go_the_range_ends),
-		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_what_hangs),
+		TEST(the_failed_operation_is_reported), TEST(a_log_write_that_fails_is_counted),
+		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(a_flush_that_fails_on_a_needed_member_fails_the_array, setup_spare, fx_teardown),
+		TEST(a_read_that_fails_is_tried_again), TEST(no_node_writes_where_a_failed_write_may_still_land), TEST(a_range_ends_with_the_failed_member_if_the_array_can_lose_it),
+		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_a_member_that_hangs),
 	};
 
 	return cmocka_run_group_tests_name("state machine: failures in jobs, failed arrays", tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void table(struct cx *c, uint32_t i, uint64_t blocks)
 	cx_settle(c);
 }
 
-static void all_have_room_and_then_it_grows(void **state)
+static void the_array_grows_when_all_nodes_see_the_room(void **state)
 {
 	struct cx *c = *state;
 	const struct ddr_output *o;
@@ -80,7 +80,7 @@ static void all_have_room_and_then_it_grows(void **state)
 }
 
 /* Both operators request the same: when the second request is delivered the array already has that size, and no device is blamed. */
-static void who_asks_second_hears_that_it_is_done(void **state)
+static void a_second_grow_request_hears_that_it_is_done(void **state)
 {
 	struct cx *c = *state;
 	struct cx_message later[2];
@@ -109,7 +109,7 @@ static void who_asks_second_hears_that_it_is_done(void **state)
 }
 
 /* Until its table is longer, a kernel is told of nothing beyond its table; then it is told of everything. */
-static void a_short_table_is_told_of_what_it_has(void **state)
+static void a_shorter_table_gets_only_records_within_its_length(void **state)
 {
 	struct cx *c = *state;
 
@@ -166,7 +166,7 @@ static void no_table_before_all_have_acknowledged(void **state)
 	assert_true(cx_find(&c->node[0], DDR_OUT_RESIZE, 0) >= 0);
 }
 
-static void who_has_no_room_is_named(void **state)
+static void the_node_and_member_without_room_are_named(void **state)
 {
 	struct cx *c = *state;
 	uint64_t generation = c->sb.generation;
@@ -196,7 +196,7 @@ static void who_has_no_room_is_named(void **state)
  * Finding S14: a replacement disk that was a few sectors smaller could not be used. The space that create leaves free for such disks
  * is not used by grow; and a member that is smaller by that much does not prevent a start.
  */
-static void what_create_left_free_stays_free(void **state)
+static void space_that_create_left_free_stays_free(void **state)
 {
 	struct cx *c = *state;
 	uint64_t disk = bytes_for(c, BEFORE), used = c->sb.data_offset + DDR_TAIL_BYTES + BEFORE * c->sb.chunk;
@@ -248,7 +248,7 @@ static void a_degraded_array_does_not_grow(void **state)
 }
 
 /* A member that cannot be prepared is failed by the superblocks that have the new size, and cannot be called back by its dirty regions. */
-static void who_is_not_prepared_goes(void **state)
+static void a_member_that_cannot_be_prepared_fails(void **state)
 {
 	struct cx *c = *state;
 
@@ -261,7 +261,7 @@ static void who_is_not_prepared_goes(void **state)
 }
 
 /* One member hangs, and for others the preparation could not even begin: that they are not prepared must not be forgotten. */
-static void who_could_not_be_begun_is_prepared_later(void **state)
+static void a_preparation_that_could_not_begin_is_retried(void **state)
 {
 	struct cx *c = *state;
 
@@ -310,7 +310,7 @@ static void the_next_writer_goes_on(void **state)
 }
 
 /* The writer's daemon then dies, and is back before its node is fenced: the change waits for it, and it must not wait for the change. */
-static void the_writers_daemon_is_back(void **state)
+static void a_grow_continues_after_the_writers_daemon_restarted(void **state)
 {
 	struct cx *c = *state;
 
@@ -351,12 +351,12 @@ static void joins_with(struct cx *c, uint64_t room, bool takes_part)
 	}
 }
 
-static void who_joins_has_room(void **state)
+static void a_joining_node_with_room_lets_the_array_grow(void **state)
 {
 	joins_with(*state, AFTER, true);
 }
 
-static void who_joins_without_room_stays_out(void **state)
+static void a_joining_node_without_room_does_not_start(void **state)
 {
 	joins_with(*state, BEFORE, false);
 }
@@ -365,9 +365,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
-		TEST(all_have_room_and_then_it_grows), TEST(who_asks_second_hears_that_it_is_done), TEST(a_short_table_is_told_of_what_it_has), TEST(no_table_before_all_have_acknowledged),
-		TEST(who_has_no_room_is_named), TEST(what_create_left_free_stays_free), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(who_is_not_prepared_goes), TEST(who_could_not_be_begun_is_prepared_later),
-		TEST(the_next_writer_goes_on), TEST(the_writers_daemon_is_back), TEST(who_joins_has_room), TEST(who_joins_without_room_stays_out),
+		TEST(the_array_grows_when_all_nodes_see_the_room), TEST(a_second_grow_request_hears_that_it_is_done), TEST(a_shorter_table_gets_only_records_within_its_length), TEST(no_table_before_all_have_acknowledged),
+		TEST(the_node_and_member_without_room_are_named), TEST(space_that_create_left_free_stays_free), TEST(sizes_that_cannot_be), TEST(a_degraded_array_does_not_grow), TEST(a_member_that_cannot_be_prepared_fails), TEST(a_preparation_that_could_not_begin_is_retried),
+		TEST(the_next_writer_goes_on), TEST(a_grow_continues_after_the_writers_daemon_restarted), TEST(a_joining_node_with_room_lets_the_array_grow), TEST(a_joining_node_without_room_does_not_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

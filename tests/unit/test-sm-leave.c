@@ -47,7 +47,7 @@ static void dirty_owner_is_back(struct cx *c)
  * The disks name it as an owner, so the others would fence it although it has not begun. They cannot know this of a node that has not
  * heard from the group yet.
  */
-static void an_owner_takes_part_before_it_has_begun(void **state)
+static void the_owner_of_a_slot_takes_part_before_its_start(void **state)
 {
 	struct cx *c = *state;
 
@@ -62,7 +62,7 @@ static void an_owner_takes_part_before_it_has_begun(void **state)
 }
 
 /* Rule 12: it has not read its dirty log, so it does not know what is dirty; the remaining nodes read it. */
-static void who_has_not_read_its_slot_leaves_its_marks(void **state)
+static void a_node_that_has_not_read_its_slot_leaves_its_marks(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[2];
@@ -149,7 +149,7 @@ static void claim_lands_behind_its_node(struct cx *c)
 }
 
 /* Superblocks that give it the slot are being written: they will be on the disks, and the next ones free the slot. */
-static void a_claim_on_its_way_is_freed_behind_it(void **state)
+static void a_claim_being_written_is_freed_after_it(void **state)
 {
 	struct cx *c = *state;
 
@@ -167,7 +167,7 @@ static void a_claim_on_its_way_is_freed_behind_it(void **state)
 }
 
 /* The writer dies with them on their way, and they land. The next one knows that the slot is to be free. */
-static void the_next_writer_frees_it(void **state)
+static void the_next_writer_frees_the_slot_of_a_node_that_left(void **state)
 {
 	struct cx *c = *state;
 
@@ -204,7 +204,7 @@ static void a_claim_that_was_only_wanted_is_withdrawn(void **state)
 }
 
 /* It is back before the superblocks are there, as another process: with the slot that it gave up, or any that is free. */
-static void who_left_with_a_claim_comes_back(void **state)
+static void a_node_that_left_with_a_claim_may_start_again(void **state)
 {
 	struct cx *c = *state;
 	uint32_t at;
@@ -227,7 +227,7 @@ static void who_left_with_a_claim_comes_back(void **state)
 }
 
 /* All four had slots; one is back after its daemon died, and leaves as its claim is being written. */
-static void an_owner_leaves_as_it_claims(void **state)
+static void the_owner_of_a_slot_leaves_while_it_claims(void **state)
 {
 	struct cx *c = *state;
 	uint32_t at;
@@ -256,8 +256,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(an_owner_takes_part_before_it_has_begun), TEST(who_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_on_its_way_is_freed_behind_it), TEST(the_next_writer_frees_it),
-		TEST(a_claim_that_was_only_wanted_is_withdrawn), TEST(who_left_with_a_claim_comes_back), TEST(an_owner_leaves_as_it_claims),
+		TEST(the_owner_of_a_slot_takes_part_before_its_start), TEST(a_node_that_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_being_written_is_freed_after_it), TEST(the_next_writer_frees_the_slot_of_a_node_that_left),
+		TEST(a_claim_that_was_only_wanted_is_withdrawn), TEST(a_node_that_left_with_a_claim_may_start_again), TEST(the_owner_of_a_slot_leaves_while_it_claims),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who leaves before it has begun", tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void the_64th_node_takes_part(void **state)
 }
 
 /* Finding U9: all 64 slots belong to nodes that are lost. A new node says why it cannot take part, and none of the lost ones is forgotten. */
-static void no_place_for_the_first_one(void **state)
+static void the_builder_of_the_state_without_a_place_is_evicted(void **state)
 {
 	struct cx *c = *state = with_absent_owners(64);
 
@@ -220,7 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(the_65th_node_takes_no_part, teardown),
 		cmocka_unit_test_teardown(the_64th_node_takes_part, teardown),
-		cmocka_unit_test_teardown(no_place_for_the_first_one, teardown),
+		cmocka_unit_test_teardown(the_builder_of_the_state_without_a_place_is_evicted, teardown),
 		cmocka_unit_test_teardown(the_last_superblock_sequences, teardown),
 		cmocka_unit_test_teardown(an_epoch_that_nothing_can_follow, teardown),
 		cmocka_unit_test_teardown(the_time_of_day_fences_nobody, teardown),

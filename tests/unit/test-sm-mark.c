@@ -46,7 +46,7 @@ static void cluster(struct cx *c, uint32_t nodes)
 }
 
 /* Finding T1: nothing is granted before the superblocks of all members record whose the array is. */
-static void the_superblocks_say_it_before_a_grant(void **state)
+static void the_cluster_bit_is_durable_before_a_grant(void **state)
 {
 	struct cx *c = *state;
 	uint32_t sb;
@@ -73,7 +73,7 @@ static void the_superblocks_say_it_before_a_grant(void **state)
 }
 
 /* Finding T1: it stays recorded in later changes, and a joining node gets it from the group. */
-static void who_joins_knows_it(void **state)
+static void a_joining_node_knows_the_cluster_bit(void **state)
 {
 	struct cx *c = *state;
 
@@ -88,7 +88,7 @@ static void who_joins_knows_it(void **state)
 }
 
 /* One node that knew of no other began; the next one knows that there are several. */
-static void it_moves_to_a_cluster(void **state)
+static void an_array_of_one_node_moves_to_a_cluster(void **state)
 {
 	struct cx *c = *state;
 
@@ -157,7 +157,7 @@ static void nothing_is_written(const struct cx_node *n, const char *why)
 }
 
 /* Finding T1: node 1 without its cluster owns slot 0 by its id, and must not take it for its own crash. */
-static void without_a_cluster_it_is_refused(void **state)
+static void a_clusters_array_is_refused_without_a_cluster(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -170,7 +170,7 @@ static void without_a_cluster_it_is_refused(void **state)
 }
 
 /* Finding T1: the same in a cluster of its own, whose list of nodes was reduced to this one. */
-static void in_a_cluster_of_one_it_is_refused(void **state)
+static void a_clusters_array_is_refused_in_a_cluster_of_one(void **state)
 {
 	struct cx *c = *state;
 
@@ -184,7 +184,7 @@ static void in_a_cluster_of_one_it_is_refused(void **state)
 }
 
 /* Finding T1: a slot of another node, with nothing dirty in it just now, may be that of a node that writes in the next moment. */
-static void anothers_clean_slot_is_refused(void **state)
+static void a_clean_slot_of_another_node_is_refused(void **state)
 {
 	struct cx *c = *state;
 
@@ -223,7 +223,7 @@ static void adopted_by_one_without_a_cluster(void **state)
 }
 
 /* Rule 12: each region is dirty in one slot or the other at every moment, and the slot has its owner until it is taken over. */
-static void nothing_is_lost_on_the_way(void **state)
+static void an_adoption_loses_no_dirty_region(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -298,7 +298,7 @@ static void adopted_in_a_cluster_of_one(void **state)
 }
 
 /* The operator adopts the array without knowing that another node is running. */
-static void beside_others_nothing_is_adopted(void **state)
+static void with_other_nodes_in_the_view_nothing_is_adopted(void **state)
 {
 	struct cx *c = *state;
 	int up;
@@ -320,10 +320,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, made, unmade)
 	const struct CMUnitTest tests[] = {
-		TEST(the_superblocks_say_it_before_a_grant), TEST(who_joins_knows_it), TEST(it_moves_to_a_cluster),
-		TEST(without_a_cluster_it_is_refused), TEST(in_a_cluster_of_one_it_is_refused), TEST(anothers_clean_slot_is_refused),
-		TEST(adopted_by_one_without_a_cluster), TEST(nothing_is_lost_on_the_way), TEST(an_adoption_that_was_cut_goes_on),
-		TEST(adopted_in_a_cluster_of_one), TEST(beside_others_nothing_is_adopted),
+		TEST(the_cluster_bit_is_durable_before_a_grant), TEST(a_joining_node_knows_the_cluster_bit), TEST(an_array_of_one_node_moves_to_a_cluster),
+		TEST(a_clusters_array_is_refused_without_a_cluster), TEST(a_clusters_array_is_refused_in_a_cluster_of_one), TEST(a_clean_slot_of_another_node_is_refused),
+		TEST(adopted_by_one_without_a_cluster), TEST(an_adoption_loses_no_dirty_region), TEST(an_adoption_that_was_cut_goes_on),
+		TEST(adopted_in_a_cluster_of_one), TEST(with_other_nodes_in_the_view_nothing_is_adopted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

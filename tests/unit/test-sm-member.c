@@ -160,7 +160,7 @@ static void a_failure_before_the_spare_has_the_change(void **state)
  * Finding S12: the operator starts from older superblocks. The first change takes a number after the newest generation that was seen,
  * and names the generation on these disks as its predecessor.
  */
-static void an_older_generation_goes_behind_the_newer_one(void **state)
+static void a_start_from_an_older_generation_continues_above_the_newer_one(void **state)
 {
 	struct fx *f = *state;
 	struct ddr_super sb;
@@ -334,7 +334,7 @@ static void the_operator_fails_members(void **state)
 
 /* ---- start --------------------------------------------------------------------- */
 
-static void missing_at_the_start(void **state)
+static void members_missing_at_the_start(void **state)
 {
 	struct fx *f = *state;
 	struct ddr_super sb;
@@ -351,7 +351,7 @@ static void missing_at_the_start(void **state)
 	assert_int_equal(sb.slot_node[0], 1);
 }
 
-static void too_many_missing_at_the_start(void **state)
+static void too_many_members_missing_at_the_start(void **state)
 {
 	struct fx *f = *state;
 
@@ -425,11 +425,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(rule_3_the_order_of_a_failure), TEST(the_superblocks_of_a_failure), TEST(a_spare_gets_a_change_last), TEST(a_failure_before_the_spare_has_the_change),
-		TEST(names_of_generations_differ_by_start), TEST(an_older_generation_goes_behind_the_newer_one), TEST(a_failure_while_the_superblocks_are_written),
+		TEST(names_of_generations_differ_by_start), TEST(a_start_from_an_older_generation_continues_above_the_newer_one), TEST(a_failure_while_the_superblocks_are_written),
 		TEST(a_failing_superblock_write_that_is_one_too_many), TEST(two_members_fail_at_once),
 		TEST(a_log_write_that_fails), TEST(a_flush_and_a_map_write_that_fail), TEST(degraded_regions_are_noted),
-		TEST(a_spare_that_fails_costs_nothing), TEST(the_operator_fails_members), TEST(missing_at_the_start),
-		TEST(too_many_missing_at_the_start), TEST(superblocks_come_before_everything),
+		TEST(a_spare_that_fails_costs_nothing), TEST(the_operator_fails_members), TEST(members_missing_at_the_start),
+		TEST(too_many_members_missing_at_the_start), TEST(superblocks_come_before_everything),
 		TEST(a_slot_of_another_node_is_not_taken), TEST(without_a_free_slot_a_node_does_not_start), TEST(configurations_out_of_limits),
 	};
 

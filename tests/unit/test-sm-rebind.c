@@ -124,7 +124,7 @@ static void an_acknowledgement_is_taken_back(void **state)
 }
 
 /* Until all know that it does not count, the kernel keeps what the last binding drained: the job may begin meanwhile. */
-static void enable_waits_until_it_is_taken_back(void **state)
+static void enable_waits_until_acknowledgements_are_taken_back(void **state)
 {
 	struct cx *c = *state;
 
@@ -144,7 +144,7 @@ static void enable_waits_until_it_is_taken_back(void **state)
 }
 
 /* The withdrawal is sent again in the next view if it was not delivered in the last one. */
-static void it_is_taken_back_in_the_next_view(void **state)
+static void an_acknowledgement_is_taken_back_in_the_next_view(void **state)
 {
 	struct cx *c = *state;
 
@@ -162,7 +162,7 @@ static void it_is_taken_back_in_the_next_view(void **state)
 }
 
 /* Two are bound again at once, each with a range that all had acknowledged and in which no job had begun: neither waits for the other. */
-static void two_at_once(void **state)
+static void two_rebinds_at_once(void **state)
 {
 	struct cx *c = *state;
 
@@ -194,8 +194,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(enable_waits_for_a_job), TEST(an_acknowledgement_is_taken_back), TEST(enable_waits_until_it_is_taken_back),
-		TEST(it_is_taken_back_in_the_next_view), TEST(two_at_once),
+		TEST(enable_waits_for_a_job), TEST(an_acknowledgement_is_taken_back), TEST(enable_waits_until_acknowledgements_are_taken_back),
+		TEST(an_acknowledgement_is_taken_back_in_the_next_view), TEST(two_rebinds_at_once),
 	};
 
 	return cmocka_run_group_tests_name("state machine: a kernel that is bound anew", tests, NULL, NULL);

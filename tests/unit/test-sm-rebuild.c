@@ -41,7 +41,7 @@ static void a_spare_takes_the_place(void **state)
 }
 
 /* Node 2 wrote a region for the first time, and has it still dirty: the map records that before the region could be taken for never written. */
-static void what_is_dirty_is_in_the_map_first(void **state)
+static void dirty_regions_are_in_the_map_before_a_rebuild(void **state)
 {
 	struct cx *c = *state;
 	bool folded = false;
@@ -89,7 +89,7 @@ static void the_second_writes(struct cx *c)
  * is not the writer any more, recovers both slots. When the first slot was done it folded the marks that it knew of. It has to do so
  * again; otherwise the writer would skip the region while it is still being resynced here.
  */
-static void what_dead_nodes_had_dirty_too(void **state)
+static void dirty_regions_of_dead_nodes_are_in_the_map_too(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *recovers = &c->node[0], *writer = &c->node[1];
@@ -116,7 +116,7 @@ static void what_dead_nodes_had_dirty_too(void **state)
  * The same, but the marks of the first slot arrive after node 1 has folded all that it knew of, while it waits for the map. A
  * "folded" message sent between them and RECOVERED would count for these marks too, since it is delivered after RECOVERED.
  */
-static void what_it_takes_over_as_it_folds(void **state)
+static void regions_taken_over_while_folding_are_in_the_map(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *recovers = &c->node[0], *writer = &c->node[1];
@@ -195,7 +195,7 @@ static void a_node_that_does_not_reach_the_spare(void **state)
 }
 
 /* An error of the failed disk that had the place before is not the spare's error. */
-static void an_error_of_the_disk_before(void **state)
+static void an_error_of_the_previous_disk_does_not_count(void **state)
 {
 	struct cx *c = *state;
 
@@ -279,7 +279,7 @@ static void who_has_every_disk_in_another_place_is_put_out(struct cx *c, const s
 	assert_true(cx_status(&c->node[0]).ready);
 }
 
-static void places_were_exchanged(void **state)
+static void a_table_with_exchanged_members_is_not_used(void **state)
 {
 	struct cx *c = *state;
 	static struct ddr_super old;
@@ -296,7 +296,7 @@ static void places_were_exchanged(void **state)
 }
 
 /* A member that failed came back as a spare, and took the place of the next one that failed. */
-static void a_place_was_left(void **state)
+static void a_table_with_a_member_that_lost_its_role_is_not_used(void **state)
 {
 	struct cx *c = *state;
 	static struct ddr_super old;
@@ -435,7 +435,7 @@ static void the_spare_fails(void **state)
 }
 
 /* A bad sector with no redundancy left: status can show which blocks delay the rebuild, until they are written. */
-static void what_holds_it_up_is_known(void **state)
+static void status_shows_what_delays_a_rebuild(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -477,7 +477,7 @@ static struct ddr_rec last_status(const struct cx_node *n)
 }
 
 /* The current block and the total: on the node that runs the rebuild, and on the others once the superblocks have them. */
-static void the_kernels_are_told_how_far_it_is(void **state)
+static void kernels_are_told_the_rebuild_cursor(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -554,13 +554,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_spare_takes_the_place), TEST(what_is_dirty_is_in_the_map_first), TEST(a_node_that_does_not_reach_the_spare),
-		TEST(an_error_of_the_disk_before), TEST(an_old_table_is_not_believed), TEST(places_were_exchanged), TEST(a_place_was_left), TEST(a_place_that_was_left_is_forgotten),
+		TEST(a_spare_takes_the_place), TEST(dirty_regions_are_in_the_map_before_a_rebuild), TEST(a_node_that_does_not_reach_the_spare),
+		TEST(an_error_of_the_previous_disk_does_not_count), TEST(an_old_table_is_not_believed), TEST(a_table_with_exchanged_members_is_not_used), TEST(a_table_with_a_member_that_lost_its_role_is_not_used), TEST(a_place_that_was_left_is_forgotten),
 		TEST(the_next_writer_goes_on), TEST(in_sync_with_the_map_only),
-		TEST(in_sync_with_the_log_only), TEST(what_holds_it_up_is_known), TEST(the_kernels_are_told_how_far_it_is),
+		TEST(in_sync_with_the_log_only), TEST(status_shows_what_delays_a_rebuild), TEST(kernels_are_told_the_rebuild_cursor),
 		TEST(the_spare_fails), TEST(ranges_give_each_member_enough),
-		cmocka_unit_test_setup_teardown(what_dead_nodes_had_dirty_too, setup_four, cx_teardown),
-		cmocka_unit_test_setup_teardown(what_it_takes_over_as_it_folds, setup_four, cx_teardown),
+		cmocka_unit_test_setup_teardown(dirty_regions_of_dead_nodes_are_in_the_map_too, setup_four, cx_teardown),
+		cmocka_unit_test_setup_teardown(regions_taken_over_while_folding_are_in_the_map, setup_four, cx_teardown),
 	};
 
 	return cmocka_run_group_tests_name("state machine: spares and rebuild", tests, NULL, NULL);

@@ -107,7 +107,7 @@ static void the_log_names_a_repair(void **state)
 }
 
 /* A mark that exists already belongs to a write. */
-static void what_was_written_just_now_is_not_named(void **state)
+static void a_region_being_written_is_not_logged_as_a_repair(void **state)
 {
 	struct fx *f = *state;
 
@@ -121,7 +121,7 @@ static void what_was_written_just_now_is_not_named(void **state)
 }
 
 /* Rule 1: a region is not granted while a copy of the log may lack the mark of a write there. */
-static void who_writes_there_gets_a_mark_of_its_own(void **state)
+static void a_write_to_a_repaired_region_is_marked_on_its_own(void **state)
 {
 	struct fx *f = *state;
 
@@ -136,7 +136,7 @@ static void who_writes_there_gets_a_mark_of_its_own(void **state)
 }
 
 /* The write that records the repair is outstanding when the region is requested: its completion is not sufficient. */
-static void nor_does_a_mark_on_its_way_count(void **state)
+static void a_repair_mark_in_flight_is_not_enough_for_a_grant(void **state)
 {
 	struct fx *f = *state;
 	uint32_t out;
@@ -169,7 +169,7 @@ static void a_resync_gets_a_mark_of_its_own(void **state)
 }
 
 /* The daemon died while it put something right. */
-static void what_a_crash_cut_short_is_looked_at_again(void **state)
+static void a_repair_cut_short_by_a_crash_is_checked_again(void **state)
 {
 	const uint32_t repair[] = { 3 };
 	struct fx *f = *state;
@@ -211,7 +211,7 @@ static void marks_of_writes_are_resynced(void **state)
 }
 
 /* Parity that is to fit whatever is wrong: a resync does just that. */
-static void parity_that_is_to_fit_is_resynced(void **state)
+static void a_repair_that_recomputes_parity_is_resynced_after_a_crash(void **state)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_VERIFY, .key = DDR_VERIFY_OP_START, .value = 3, .members = DDR_VERIFY_F_REPAIR };
 	struct fx *f = *state;
@@ -233,7 +233,7 @@ static void parity_that_is_to_fit_is_resynced(void **state)
 }
 
 /* While a chunk is missing it cannot be known which one is wrong. The mark stays until it can. */
-static void not_while_a_member_is_out(void **state)
+static void a_repair_mark_counts_as_dirty_while_degraded(void **state)
 {
 	const uint32_t repair[] = { 3 };
 	struct fx *f = *state;
@@ -315,7 +315,7 @@ static void bad_sector_at(struct cx *c, uint32_t node)
  * Node 2 dies in the middle of a repair: the node that takes its slot over records the repair before the slot is cleared, and looks
  * at the region again.
  */
-static void who_takes_over_looks_again(void **state)
+static void a_recovering_node_checks_repairs_again(void **state)
 {
 	struct cx *c = *state;
 	uint32_t own, dead;
@@ -362,7 +362,7 @@ static void who_takes_over_looks_again(void **state)
 }
 
 /* The parity is unknown there, since another node has to resync: the look is not repeated at once, again and again. */
-static void who_cannot_look_waits(void **state)
+static void a_node_that_cannot_check_a_repair_waits(void **state)
 {
 	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
 	struct cx *c = *state;
@@ -398,10 +398,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 #define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_log_names_a_repair), TEST(what_was_written_just_now_is_not_named), TEST(who_writes_there_gets_a_mark_of_its_own),
-		TEST(nor_does_a_mark_on_its_way_count), TEST(a_resync_gets_a_mark_of_its_own), TEST(what_a_crash_cut_short_is_looked_at_again),
-		TEST(marks_of_writes_are_resynced), TEST(parity_that_is_to_fit_is_resynced), TEST(not_while_a_member_is_out),
-		TEST(a_stop_leaves_the_mark), TEST(more_than_a_block_can_name), CLUSTER(who_takes_over_looks_again), CLUSTER(who_cannot_look_waits),
+		TEST(the_log_names_a_repair), TEST(a_region_being_written_is_not_logged_as_a_repair), TEST(a_write_to_a_repaired_region_is_marked_on_its_own),
+		TEST(a_repair_mark_in_flight_is_not_enough_for_a_grant), TEST(a_resync_gets_a_mark_of_its_own), TEST(a_repair_cut_short_by_a_crash_is_checked_again),
+		TEST(marks_of_writes_are_resynced), TEST(a_repair_that_recomputes_parity_is_resynced_after_a_crash), TEST(a_repair_mark_counts_as_dirty_while_degraded),
+		TEST(a_stop_leaves_the_mark), TEST(more_than_a_block_can_name), CLUSTER(a_recovering_node_checks_repairs_again), CLUSTER(a_node_that_cannot_check_a_repair_waits),
 	};
 
 	return cmocka_run_group_tests_name("state machine: marks of repairs", tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void a_member_is_replaced(void **state)
  * While one node still reads the old disk, the other one writes both: it tells its kernel to read the shadow, and that the place is
  * about to change.
  */
-static void the_old_one_is_written_until_all_know(void **state)
+static void the_old_member_is_written_until_all_nodes_know(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -97,7 +97,7 @@ static void the_old_one_is_written_until_all_know(void **state)
 }
 
 /* Half of the copy was done: the rest is rebuilt from the others, and the old disk is not a member any more. */
-static void the_old_one_fails(void **state)
+static void the_old_member_fails_during_the_copy(void **state)
 {
 	struct cx *c = *state;
 
@@ -127,7 +127,7 @@ static void the_old_one_fails(void **state)
  * new disk at its place. Its kernel still has the old disk there. An error on that disk is not the new one's, and the old one is
  * reported as failed before all others stop using it.
  */
-static void both_fail_as_it_begins(void **state)
+static void both_members_fail_as_the_copy_begins(void **state)
 {
 	struct ddr_input in = { .type = DDR_IN_SB_DONE, .failed_members = 1u << ROLE };
 	struct cx *c = *state;
@@ -168,7 +168,7 @@ static void both_fail_as_it_begins(void **state)
 }
 
 /* Where a write had failed on node 2 the two may hold different things until that node has resynced it: nothing is copied before. */
-static void who_resyncs_has_not_folded(void **state)
+static void a_node_that_resyncs_has_not_folded(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *other = &c->node[1];
@@ -191,7 +191,7 @@ static void who_resyncs_has_not_folded(void **state)
 }
 
 /* The operator cancels the replacement: no member was ever missing. */
-static void the_new_one_goes(void **state)
+static void an_operator_cancels_a_replacement(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = SPARE };
@@ -311,7 +311,7 @@ static void old_one_stays(struct cx *c)
 }
 
 /* The new disk fails as it takes over: it was not needed, and the old one is as good as before. */
-static void the_new_one_fails_at_the_end(void **state)
+static void the_new_member_fails_at_the_end(void **state)
 {
 	up_to_whole(*state, 1u << SPARE, false);
 	settles(*state);
@@ -319,7 +319,7 @@ static void the_new_one_fails_at_the_end(void **state)
 	assert_false(cx_status(&((struct cx *)*state)->node[0]).degraded);
 }
 
-static void the_new_one_fails_and_nothing_is_to_spare(void **state)
+static void the_new_member_fails_without_redundancy_left(void **state)
 {
 	nothing_to_spare(*state);
 	up_to_whole(*state, 1u << SPARE, false);
@@ -328,7 +328,7 @@ static void the_new_one_fails_and_nothing_is_to_spare(void **state)
 }
 
 /* The end of the replacement is being announced when the new disk fails for node 2, whose message is ordered first: no node obeys the end. */
-static void a_failure_overtakes_the_end(void **state)
+static void a_failure_overtakes_the_end_of_a_copy(void **state)
 {
 	struct cx *c = *state;
 	struct cx_message later[2][4];
@@ -369,7 +369,7 @@ static void is_replaced(struct cx *c, uint32_t i)
 }
 
 /* The old disk fails its last superblock write: that does not matter, it has been replaced. */
-static void the_old_one_fails_at_the_end(void **state)
+static void the_old_member_fails_at_the_end(void **state)
 {
 	nothing_to_spare(*state);
 	up_to_whole(*state, 1u << ROLE, false);
@@ -379,7 +379,7 @@ static void the_old_one_fails_at_the_end(void **state)
 }
 
 /* The writer dies when the disks record the takeover, before any node is told: no disk is bad, and none is reported. */
-static void the_writer_dies_at_the_end(void **state)
+static void the_writer_dies_at_the_end_of_a_copy(void **state)
 {
 	struct cx *c = *state;
 
@@ -393,7 +393,7 @@ static void the_writer_dies_at_the_end(void **state)
 }
 
 /* Some disks have superblocks of the end that was not agreed, others those of the change that was: they do not count as diverged. */
-static void the_end_that_was_not_is_no_other_story(void **state)
+static void an_end_that_was_not_agreed_does_not_count_as_diverged(void **state)
 {
 	struct ddr_candidate disk[2];
 	struct ddr_assembly out;
@@ -425,7 +425,7 @@ static void the_end_that_was_not_is_no_other_story(void **state)
 }
 
 /* What the dead node was writing is resynced on both disks before the new one takes over, although the takeover was agreed when it died. */
-static void what_the_dead_wrote_is_copied_first(void **state)
+static void blocks_of_dead_writers_are_resynced_before_they_are_copied(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[1];
@@ -469,7 +469,7 @@ static void pass_untidy(struct cx *c, uint32_t rounds, int result)
 }
 
 /* A kernel that still has the first disk as a shadow cannot have the second: nothing relies on the second before that. */
-static void the_next_one_waits(void **state)
+static void the_next_replacement_waits_for_the_table(void **state)
 {
 	struct cx *c = *state;
 
@@ -495,7 +495,7 @@ static void the_next_one_waits(void **state)
 }
 
 /* If that node's table can never be put in order, the second disk is broken for it. */
-static void the_next_one_cannot_be(void **state)
+static void the_next_replacement_fails_if_a_table_cannot_be_changed(void **state)
 {
 	struct cx *c = *state;
 
@@ -555,7 +555,7 @@ static bool anew(const struct cx_node *n, uint32_t from)
  * Node 2 dies for good, and nobody knows where it was writing: below the cursor, too, the old disk may have a write that the new one
  * lacks. Nobody claims its slot, and everything is copied again before the new disk takes over.
  */
-static void who_died_does_not_come_back(void **state)
+static void a_copy_restarts_when_a_writing_node_died_for_good(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -574,7 +574,7 @@ static void who_died_does_not_come_back(void **state)
 }
 
 /* The same if node 2 comes back, and has its slot again: its last process died. */
-static void who_died_comes_back(void **state)
+static void a_copy_restarts_when_a_writing_node_died_and_returned(void **state)
 {
 	struct cx *c = *state;
 	uint32_t from = c->node[0].n;
@@ -591,7 +591,7 @@ static void who_died_comes_back(void **state)
 }
 
 /* It comes back and dies once more while its claim is being written: the change that frees its slot comes after that. */
-static void who_claims_dies_again(void **state)
+static void a_node_that_dies_again_during_its_claim_is_recovered(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -623,7 +623,7 @@ static void who_claims_dies_again(void **state)
  * Node 2 leaves cleanly, and is gone before the superblocks record that its slot is free: it did not die while writing, and the copy
  * continues.
  */
-static void who_leaves_has_not_died(void **state)
+static void a_copy_continues_after_a_node_left_cleanly(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -652,7 +652,7 @@ static void who_leaves_has_not_died(void **state)
 }
 
 /* Regions whose parity is computed for the first time do not take one range after the other: the copy has its turn after each. */
-static void the_background_leaves_it_a_turn(void **state)
+static void background_jobs_leave_ranges_for_the_copy(void **state)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
 	uint32_t copies = 0, resyncs = 0;
@@ -696,11 +696,11 @@ int main(void)
 #define HALF(name) cmocka_unit_test_setup_teardown(name, setup_half_copied, cx_teardown)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_member_is_replaced), TEST(the_background_leaves_it_a_turn), TEST(the_old_one_is_written_until_all_know), TEST(the_old_one_fails), TEST(both_fail_as_it_begins), TEST(who_resyncs_has_not_folded),
-		TEST(the_new_one_goes), TEST(the_new_one_fails_at_the_end), TEST(the_new_one_fails_and_nothing_is_to_spare),
-		TEST(a_failure_overtakes_the_end), TEST(the_old_one_fails_at_the_end), TEST(the_writer_dies_at_the_end), TEST(the_end_that_was_not_is_no_other_story),
-		TEST(what_the_dead_wrote_is_copied_first), TEST(the_next_one_waits), TEST(the_next_one_cannot_be),
-		HALF(who_died_does_not_come_back), HALF(who_died_comes_back), HALF(who_claims_dies_again), HALF(who_leaves_has_not_died),
+		TEST(a_member_is_replaced), TEST(background_jobs_leave_ranges_for_the_copy), TEST(the_old_member_is_written_until_all_nodes_know), TEST(the_old_member_fails_during_the_copy), TEST(both_members_fail_as_the_copy_begins), TEST(a_node_that_resyncs_has_not_folded),
+		TEST(an_operator_cancels_a_replacement), TEST(the_new_member_fails_at_the_end), TEST(the_new_member_fails_without_redundancy_left),
+		TEST(a_failure_overtakes_the_end_of_a_copy), TEST(the_old_member_fails_at_the_end), TEST(the_writer_dies_at_the_end_of_a_copy), TEST(an_end_that_was_not_agreed_does_not_count_as_diverged),
+		TEST(blocks_of_dead_writers_are_resynced_before_they_are_copied), TEST(the_next_replacement_waits_for_the_table), TEST(the_next_replacement_fails_if_a_table_cannot_be_changed),
+		HALF(a_copy_restarts_when_a_writing_node_died_for_good), HALF(a_copy_restarts_when_a_writing_node_died_and_returned), HALF(a_node_that_dies_again_during_its_claim_is_recovered), HALF(a_copy_continues_after_a_node_left_cleanly),
 	};
 
 	return cmocka_run_group_tests_name("state machine: replacing", tests, NULL, NULL);

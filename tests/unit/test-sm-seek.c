@@ -116,7 +116,7 @@ static void flush_fails(struct cx *c, uint32_t i)
  * it yet, when node 2 closes and flushes a region that it had written: the region is not cleared as if OUT had the data. So when OUT
  * comes back, the region is among those that it lacks.
  */
-static void what_is_cleared_as_a_member_goes(void **state)
+static void regions_cleared_as_a_member_fails_count_as_missed(void **state)
 {
 	struct cx *c = *state;
 
@@ -149,7 +149,7 @@ static void what_is_cleared_as_a_member_goes(void **state)
 }
 
 /* The same where the clearing node is the one whose flush failed, and its message about that has not been delivered yet. */
-static void what_is_cleared_before_the_word_is_there(void **state)
+static void regions_cleared_before_the_failure_is_delivered_count_as_missed(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -169,7 +169,7 @@ static void what_is_cleared_before_the_word_is_there(void **state)
 }
 
 /* It comes back unchanged: only what was written since is copied, and then the map records nothing of it any more. */
-static void it_comes_back_by_its_regions(void **state)
+static void a_returning_member_gets_the_regions_it_missed(void **state)
 {
 	struct cx *c = *state;
 
@@ -203,7 +203,7 @@ static void it_comes_back_by_its_regions(void **state)
  * gets a superblock that does not (the level): if the power fails within that change, its disk must not be behind by more than one
  * generation.
  */
-static void it_has_a_superblock_before_it_is_whole(void **state)
+static void a_returning_member_has_a_superblock_before_it_is_in_sync(void **state)
 {
 	struct cx *c = *state;
 	unsigned int written = 0;
@@ -225,7 +225,7 @@ static void it_has_a_superblock_before_it_is_whole(void **state)
  * Finding S27: a device held another disk, so writes went there, and it is unknown since when. The member's own disk gets a full
  * rebuild when it is back, though its superblock is the last that it can have had.
  */
-static void what_went_to_another_disk_is_missed(void **state)
+static void regions_written_to_a_replacement_count_as_missed(void **state)
 {
 	static const uint8_t unknown[DDR_LAST_GEN_LEN];
 	struct cx *c = *state;
@@ -249,7 +249,7 @@ static void what_went_to_another_disk_is_missed(void **state)
 }
 
 /* Its superblock is not the last that it can have had: it was used elsewhere meanwhile, or is a copy. */
-static void an_older_disk_gets_all(void **state)
+static void a_member_of_an_older_generation_is_rebuilt_whole(void **state)
 {
 	struct cx *c = *state;
 
@@ -278,7 +278,7 @@ static void fails_again(struct cx *c, uint64_t how)
 }
 
 /* It failed again before its rebuild was complete: it was never in sync, whatever its superblock says. */
-static void who_was_never_whole_gets_all(void **state)
+static void a_member_that_was_never_in_sync_is_rebuilt_whole(void **state)
 {
 	struct cx *c = *state;
 
@@ -297,7 +297,7 @@ static void who_was_never_whole_gets_all(void **state)
 }
 
 /* ... but a member that fails while its dirty regions are copied lacks only the same regions as before, and those written meanwhile. */
-static void who_was_brought_up_in_part_goes_on_so(void **state)
+static void a_partial_rebuild_continues_as_a_partial_one(void **state)
 {
 	struct cx *c = *state;
 
@@ -318,7 +318,7 @@ static void who_was_brought_up_in_part_goes_on_so(void **state)
 }
 
 /* SEEN was sent before the member failed, and is delivered after it: the device that was open then is not the one that is back. */
-static void what_was_seen_before_it_went_does_not_count(void **state)
+static void a_sighting_before_the_failure_does_not_count(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_input late = { .type = DDR_IN_MSG, .node = 2 };
@@ -400,7 +400,7 @@ static void degraded_is_told_once(void **state)
 		assert_int_equal(event(c, i, DDR_EV_DEGRADED)->a, 0);
 }
 
-static void who_works_is_not_removed(void **state)
+static void a_working_member_is_not_removed(void **state)
 {
 	struct cx *c = *state;
 
@@ -452,7 +452,7 @@ static void all_must_see_a_spare(void **state)
 }
 
 /* Its daemon is away for a moment: when it is back, it must not find a member in the array that it cannot reach, and be thrown out for that. */
-static void who_is_lost_must_see_a_spare_too(void **state)
+static void a_lost_node_must_see_a_spare_too(void **state)
 {
 	struct ddr_input hot = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
 	struct cx *c = *state;
@@ -504,7 +504,7 @@ static void a_stop_that_is_taken_back_lets_a_spare_be_taken(void **state)
 	assert_null(event(c, 0, DDR_EV_CLEAN));
 }
 
-static void who_is_in_is_not_sought(void **state)
+static void a_member_in_use_is_not_searched_for(void **state)
 {
 	struct cx *c = *state;
 
@@ -564,7 +564,7 @@ static void a_replacement_is_forgotten(void **state)
 }
 
 /* It has begun: if it is not wanted any more, the operator ends it, with fail. */
-static void what_has_begun_is_not_forgotten(void **state)
+static void a_replacement_that_began_is_not_cancelled(void **state)
 {
 	struct cx *c = *state;
 
@@ -576,7 +576,7 @@ static void what_has_begun_is_not_forgotten(void **state)
 }
 
 /* A replacement that waits becomes impossible: the event identifies the request, so that the client can be told. */
-static void what_became_impossible_is_told(void **state)
+static void a_request_that_became_impossible_is_reported(void **state)
 {
 	struct cx *c = *state;
 
@@ -632,7 +632,7 @@ static void a_member_that_is_out_is_replaced(void **state)
 }
 
 /* One member at a time, whatever the request. */
-static void not_while_another_one_is_rebuilt(void **state)
+static void no_second_member_is_replaced_during_a_rebuild(void **state)
 {
 	struct cx *c = *state;
 
@@ -699,18 +699,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
-		TEST(what_is_cleared_as_a_member_goes), TEST(what_is_cleared_before_the_word_is_there),
-		TEST(it_comes_back_by_its_regions), TEST(it_has_a_superblock_before_it_is_whole), TEST(what_went_to_another_disk_is_missed), TEST(an_older_disk_gets_all), TEST(who_was_never_whole_gets_all),
-		TEST(who_was_brought_up_in_part_goes_on_so), TEST(what_was_seen_before_it_went_does_not_count),
-		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(who_works_is_not_removed), TEST(who_is_in_is_not_sought),
+		TEST(regions_cleared_as_a_member_fails_count_as_missed), TEST(regions_cleared_before_the_failure_is_delivered_count_as_missed),
+		TEST(a_returning_member_gets_the_regions_it_missed), TEST(a_returning_member_has_a_superblock_before_it_is_in_sync), TEST(regions_written_to_a_replacement_count_as_missed), TEST(a_member_of_an_older_generation_is_rebuilt_whole), TEST(a_member_that_was_never_in_sync_is_rebuilt_whole),
+		TEST(a_partial_rebuild_continues_as_a_partial_one), TEST(a_sighting_before_the_failure_does_not_count),
+		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(a_working_member_is_not_removed), TEST(a_member_in_use_is_not_searched_for),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
-		cmocka_unit_test_setup_teardown(who_is_lost_must_see_a_spare_too, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_lost_node_must_see_a_spare_too, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_stop_that_is_taken_back_lets_a_spare_be_taken, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_replacement_is_forgotten, setup_spare, cx_teardown),
-		cmocka_unit_test_setup_teardown(what_has_begun_is_not_forgotten, setup_spare, cx_teardown),
-		cmocka_unit_test_setup_teardown(what_became_impossible_is_told, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_replacement_that_began_is_not_cancelled, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_request_that_became_impossible_is_reported, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_member_that_is_out_is_replaced, setup_spare, cx_teardown),
-		cmocka_unit_test_setup_teardown(not_while_another_one_is_rebuilt, setup_spare, cx_teardown),
+		cmocka_unit_test_setup_teardown(no_second_member_is_replaced_during_a_rebuild, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_copy_without_parity_has_one_source, setup_spare, cx_teardown),
 	};
 

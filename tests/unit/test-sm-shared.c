@@ -151,7 +151,7 @@ static void every_field_is_handed_on(void **state)
 }
 
 /* Each byte that a node may know and another one not makes another digest, and is carried on as it is. */
-static void every_byte_counts(void **state)
+static void every_byte_of_the_state_changes_its_digest(void **state)
 {
 	struct fx *f = *state;
 	uint64_t digest;
@@ -180,7 +180,7 @@ static void a_state_that_is_cut_is_refused(void **state)
 }
 
 /* Nothing of it is left but the superblock, the versions and the map, which the next state replaces as a whole. */
-static void what_is_forgotten_is_gone(void **state)
+static void forgetting_clears_every_field(void **state)
 {
 	struct ddr_outputs outs = { .out = calloc(DDR_SM_MAX_OUT, sizeof(struct ddr_output)) };
 	struct fx *f = *state;
@@ -203,7 +203,7 @@ static void what_is_forgotten_is_gone(void **state)
 	assert_memory_equal(f->out.b + f->versions, f->in.b + f->versions, f->in.n - f->versions);
 }
 
-static void people_can_read_it(void **state)
+static void the_state_is_dumped_as_text(void **state)
 {
 	struct fx *f = *state;
 	char *text = (char *)f->out.b;
@@ -249,9 +249,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_field_is_handed_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(every_byte_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(people_can_read_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_byte_of_the_state_changes_its_digest, setup, teardown),
+		cmocka_unit_test_setup_teardown(forgetting_clears_every_field, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_state_is_dumped_as_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_state_that_is_cut_is_refused, setup, teardown),
 	};
 

@@ -157,7 +157,7 @@ static void a_broken_member_fails_beside_a_full_one(void **state)
 }
 
 /* The operator's way out: a member that is failed by hand is waited for no more. */
-static void who_waits_for_a_full_member_goes_on_without_it(void **state)
+static void waiting_writes_continue_when_the_full_member_fails(void **state)
 {
 	struct ddr_input fail = { .type = DDR_IN_OP_FAIL_MEMBER, .member = 2 };
 	struct fx *f = *state;
@@ -319,7 +319,7 @@ static void a_repair_without_space_is_no_resync(void **state)
 }
 
 /* A flush that returns "no space" may have lost earlier writes: that is treated as any failed flush (rule 3). */
-static void a_flush_is_no_matter_of_space(void **state)
+static void a_flush_error_is_never_lack_of_space(void **state)
 {
 	struct fx *f = *state;
 
@@ -341,13 +341,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_good_copy_is_not_written_over, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_grant_that_is_there_waits_for_nothing, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_broken_member_fails_beside_a_full_one, setup_six, fx_teardown),
-		cmocka_unit_test_setup_teardown(who_waits_for_a_full_member_goes_on_without_it, setup, fx_teardown),
+		cmocka_unit_test_setup_teardown(waiting_writes_continue_when_the_full_member_fails, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_map_without_space_is_waited_for, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_superblock_without_space_is_waited_for, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_full_member_is_failed_by_hand_during_a_change, setup_six, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_resync_without_space_is_tried_again, setup, fx_teardown),
 		cmocka_unit_test_setup_teardown(a_repair_without_space_is_no_resync, setup, fx_teardown),
-		cmocka_unit_test_setup_teardown(a_flush_is_no_matter_of_space, setup, fx_teardown),
+		cmocka_unit_test_setup_teardown(a_flush_error_is_never_lack_of_space, setup, fx_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,7 @@ static bool survives(struct fx *f, uint32_t at, uint8_t value)
 
 #define STEP	89u	/* bytes: meets other places of each record of a table that repeats */
 
-static void a_byte_may_be_wrong(void **state)
+static void a_damaged_state_is_refused_or_harmless(void **state)
 {
 	struct fx *f = *state;
 	uint32_t refused = 0, tried = 0;
@@ -188,7 +188,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_byte_may_be_wrong, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_state_is_refused_or_harmless, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_change_of_a_member_that_does_not_exist, setup, teardown),
 	};
 

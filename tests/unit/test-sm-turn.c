@@ -111,7 +111,7 @@ static void all_taken(struct cx *c)
 }
 
 /* Finding U7: a refused request is not sent again at once, nor after some time, but when a place is free. */
-static void who_is_refused_waits_for_a_place(void **state)
+static void a_refused_request_waits_for_a_free_place(void **state)
 {
 	struct cx *c = *state;
 
@@ -128,7 +128,7 @@ static void who_is_refused_waits_for_a_place(void **state)
 }
 
 /* Finding U7: the queue follows the total order: the node that was refused first is first. */
-static void who_was_refused_first_is_first(void **state)
+static void the_node_refused_first_asks_first(void **state)
 {
 	struct cx *c = *state;
 
@@ -146,7 +146,7 @@ static void who_was_refused_first_is_first(void **state)
 }
 
 /* If the first in the queue does not want a range any more, it is not waited for. */
-static void who_does_not_come_is_passed_over(void **state)
+static void a_queued_node_that_no_longer_asks_is_skipped(void **state)
 {
 	struct cx *c = *state;
 
@@ -183,7 +183,7 @@ static void new_ring(struct cx *c)
 }
 
 /* A new ring: the queue is rebuilt by the requests that are refused then. */
-static void a_new_ring_makes_a_new_line(void **state)
+static void a_new_ring_starts_a_new_queue(void **state)
 {
 	struct cx *c = *state;
 
@@ -197,7 +197,7 @@ static void a_new_ring_makes_a_new_line(void **state)
 }
 
 /* With room all of our ranges are asked for at once, as ever. */
-static void with_room_nobody_stands_in_line(void **state)
+static void with_free_places_nobody_queues(void **state)
 {
 	struct cx *c = *state;
 
@@ -208,11 +208,11 @@ static void with_room_nobody_stands_in_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_is_refused_waits_for_a_place, setup, cx_teardown),
-		cmocka_unit_test_setup_teardown(who_was_refused_first_is_first, setup, cx_teardown),
-		cmocka_unit_test_setup_teardown(who_does_not_come_is_passed_over, setup, cx_teardown),
-		cmocka_unit_test_setup_teardown(a_new_ring_makes_a_new_line, setup, cx_teardown),
-		cmocka_unit_test_setup_teardown(with_room_nobody_stands_in_line, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_refused_request_waits_for_a_free_place, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(the_node_refused_first_asks_first, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_queued_node_that_no_longer_asks_is_skipped, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(a_new_ring_starts_a_new_queue, setup, cx_teardown),
+		cmocka_unit_test_setup_teardown(with_free_places_nobody_queues, setup, cx_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static bool heard(const struct cx *c, uint32_t i)
 	return ddr_sm_used_elsewhere(c->node[i].sm);
 }
 
-static void it_is_told_while_a_verify_runs(void **state)
+static void use_is_reported_while_a_verify_runs(void **state)
 {
 	struct cx *c = *state;
 
@@ -81,7 +81,7 @@ static void it_is_told_while_a_verify_runs(void **state)
 	assert_int_equal(told(c, 1), 2);
 }
 
-static void a_pause_is_not_told(void **state)
+static void a_short_pause_of_use_is_not_reported(void **state)
 {
 	struct cx *c = *state;
 
@@ -98,7 +98,7 @@ static void a_pause_is_not_told(void **state)
 }
 
 /* The other nodes know of a resync by the ranges that it requests. */
-static void it_is_told_to_who_asks_for_ranges(void **state)
+static void use_is_reported_to_nodes_that_ask_for_ranges(void **state)
 {
 	struct ddr_msg m = { .type = DDR_M_EX_REQUEST, .sender = 1, .epoch = 1, .ex = { .id = 77, .mode = DDR_EX_RANGE, .count = 1 } };
 	struct cx *c = *state;
@@ -124,7 +124,7 @@ static void it_is_told_to_who_asks_for_ranges(void **state)
 	assert_int_equal(told(c, 1), 2);
 }
 
-static void a_joiner_hears_it_and_who_is_gone_does_not_count(void **state)
+static void a_joiner_learns_of_use_and_nodes_that_left_do_not_count(void **state)
 {
 	struct cx *c = *state;
 
@@ -146,7 +146,7 @@ static void a_joiner_hears_it_and_who_is_gone_does_not_count(void **state)
 }
 
 /* The report was on its way when the view changed, and is delivered to nobody. */
-static void what_a_view_swallowed_is_told_again(void **state)
+static void a_report_lost_with_a_view_is_repeated(void **state)
 {
 	struct cx *c = *state;
 
@@ -164,7 +164,7 @@ static void what_a_view_swallowed_is_told_again(void **state)
 }
 
 /* A node that is alone has no one to report to. */
-static void alone_nothing_is_told(void **state)
+static void a_node_alone_reports_no_use(void **state)
 {
 	struct cx *c = *state;
 
@@ -182,8 +182,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(it_is_told_while_a_verify_runs), TEST(a_pause_is_not_told), TEST(it_is_told_to_who_asks_for_ranges),
-		TEST(a_joiner_hears_it_and_who_is_gone_does_not_count), TEST(what_a_view_swallowed_is_told_again), TEST(alone_nothing_is_told),
+		TEST(use_is_reported_while_a_verify_runs), TEST(a_short_pause_of_use_is_not_reported), TEST(use_is_reported_to_nodes_that_ask_for_ranges),
+		TEST(a_joiner_learns_of_use_and_nodes_that_left_do_not_count), TEST(a_report_lost_with_a_view_is_repeated), TEST(a_node_alone_reports_no_use),
 	};
 
 	return cmocka_run_group_tests_name("who uses the device", tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void three_looks(struct fx *f, uint64_t start, uint64_t count)
 	fx_answer_all_but_jobs(f);
 }
 
-static void what_was_written_is_read_without_a_range(void **state)
+static void verify_reads_written_regions_without_a_range(void **state)
 {
 	struct fx *f = *state;
 
@@ -112,7 +112,7 @@ static void up_with_suspect(struct fx *f, const struct rig_geometry *g, uint64_t
 }
 
 /* Finding S25: verify skips suspect regions, and its end reports their number: none, when they are accepted. */
-static void the_end_says_what_is_suspect(void **state)
+static void the_end_of_a_verify_reports_suspect_regions(void **state)
 {
 	struct ddr_input accept = { .type = DDR_IN_OP_ACCEPT, .count = 16 };
 	struct fx *f = *state;
@@ -133,7 +133,7 @@ static void the_end_says_what_is_suspect(void **state)
 }
 
 /* Writes of other nodes make parity look wrong for a moment. */
-static void what_looks_wrong_is_read_again(void **state)
+static void a_mismatch_is_read_again_before_it_counts(void **state)
 {
 	struct fx *f = *state;
 
@@ -152,7 +152,7 @@ static void what_looks_wrong_is_read_again(void **state)
 }
 
 /* Rule 2, note 7: the mark is durable before the range is asked for, and the range is held before anything is written. */
-static void what_stays_wrong_is_put_right_under_mark_and_range(void **state)
+static void a_confirmed_mismatch_is_repaired_under_mark_and_range(void **state)
 {
 	struct fx *f = *state;
 	int drain, log;
@@ -211,7 +211,7 @@ static void parity_is_rewritten_only_if_asked_for(void **state)
 }
 
 /* An operator who requests it takes over a verify that began automatically. */
-static void one_that_began_by_itself_may_be_taken_over(void **state)
+static void an_operator_takes_over_a_scheduled_verify(void **state)
 {
 	struct fx *f = *state;
 
@@ -231,7 +231,7 @@ static void one_that_began_by_itself_may_be_taken_over(void **state)
 	assert_true(fx_event(f, DDR_EV_REFUSED) >= 0);
 }
 
-static void it_pauses_and_goes_on_where_it_was(void **state)
+static void a_paused_verify_continues_at_its_cursor(void **state)
 {
 	struct fx *f = *state;
 
@@ -287,7 +287,7 @@ static uint64_t answered(const struct fx *f)
 }
 
 /* Two parities show which chunk is wrong: it is repaired, and then the kernel reads once more. */
-static void a_checked_read_gets_what_was_put_right(void **state)
+static void a_checked_read_gets_the_repaired_block(void **state)
 {
 	struct fx *f = *state;
 
@@ -313,7 +313,7 @@ static void a_checked_read_gets_what_was_put_right(void **state)
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
 }
 
-static void a_checked_read_fails_where_nobody_knows_what_is_wrong(void **state)
+static void a_checked_read_fails_if_the_wrong_chunk_is_unknown(void **state)
 {
 	struct fx *f = *state;
 	uint32_t fixes = 0;
@@ -396,7 +396,7 @@ static void a_member_with_too_many_is_failed(void **state)
  * Parity is rewritten to fit the data: the data may have been wrong, on any other member. It is counted and reported, but not against
  * the member.
  */
-static void what_nobody_knows_counts_against_nobody(void **state)
+static void an_ambiguous_mismatch_counts_against_no_member(void **state)
 {
 	struct ddr_input limit = { .type = DDR_IN_OP_SET, .key = DDR_SM_MAX_CORRECTED, .value = 2 };
 	struct fx *f = *state;
@@ -447,7 +447,7 @@ static void a_member_that_cannot_be_rewritten_is_failed(void **state)
 }
 
 /* The cursor waits for blocks that are not settled, whatever the reason. */
-static void what_could_not_be_settled_is_looked_at_again(void **state)
+static void an_unfinished_repair_is_checked_again(void **state)
 {
 	struct fx *f = *state;
 
@@ -506,7 +506,7 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 }
 
 /* A bad sector is being repaired there; that says nothing about other blocks. */
-static void a_bad_sector_beside_it_does_not_settle_it(void **state)
+static void a_bad_sector_nearby_does_not_settle_a_mismatch(void **state)
 {
 	struct fx *f = *state;
 
@@ -603,7 +603,7 @@ static void verify_on(struct cx *c, uint32_t i, enum ddr_verify_op op)
 }
 
 /* Requested on any node, done by the writer; all nodes know the result, and so do the disks. */
-static void all_nodes_know_of_it(void **state)
+static void all_nodes_know_of_a_verify(void **state)
 {
 	struct cx *c = *state;
 
@@ -669,15 +669,15 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 #define CLUSTER(name) cmocka_unit_test_setup_teardown(name, setup_cluster, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(what_was_written_is_read_without_a_range), TEST(the_end_says_what_is_suspect), TEST(what_looks_wrong_is_read_again),
-		TEST(what_stays_wrong_is_put_right_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
-		TEST(one_that_began_by_itself_may_be_taken_over), TEST(it_pauses_and_goes_on_where_it_was), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
-		TEST(a_checked_read_gets_what_was_put_right), TEST(a_checked_read_fails_where_nobody_knows_what_is_wrong),
-		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed), TEST(what_nobody_knows_counts_against_nobody),
-		TEST(what_could_not_be_settled_is_looked_at_again), TEST(a_table_that_is_loaded_meanwhile_costs_nothing), TEST(a_bad_sector_beside_it_does_not_settle_it),
+		TEST(verify_reads_written_regions_without_a_range), TEST(the_end_of_a_verify_reports_suspect_regions), TEST(a_mismatch_is_read_again_before_it_counts),
+		TEST(a_confirmed_mismatch_is_repaired_under_mark_and_range), TEST(parity_is_rewritten_only_if_asked_for),
+		TEST(an_operator_takes_over_a_scheduled_verify), TEST(a_paused_verify_continues_at_its_cursor), TEST(nothing_is_read_while_a_member_is_out_or_others_come_first),
+		TEST(a_checked_read_gets_the_repaired_block), TEST(a_checked_read_fails_if_the_wrong_chunk_is_unknown),
+		TEST(a_bad_sector_is_found_and_rewritten), TEST(a_member_with_too_many_is_failed), TEST(an_ambiguous_mismatch_counts_against_no_member),
+		TEST(an_unfinished_repair_is_checked_again), TEST(a_table_that_is_loaded_meanwhile_costs_nothing), TEST(a_bad_sector_nearby_does_not_settle_a_mismatch),
 		TEST(a_rewrite_that_failed_leaves_a_resync), TEST(without_parity_nothing_is_verified),
 		TEST(a_member_that_cannot_be_rewritten_is_failed), TEST(nothing_is_rewritten_where_a_resync_is_due),
-		CLUSTER(nothing_is_rewritten_where_another_node_has_a_resync_due), CLUSTER(all_nodes_know_of_it), CLUSTER(the_next_writer_goes_on),
+		CLUSTER(nothing_is_rewritten_where_another_node_has_a_resync_due), CLUSTER(all_nodes_know_of_a_verify), CLUSTER(the_next_writer_goes_on),
 	};
 
 	return cmocka_run_group_tests_name("state machine: verify", tests, NULL, NULL);

@@ -172,7 +172,7 @@ static void goes(struct cx *c, uint32_t i)
 }
 
 /* Its kernel is gone, and a write of its log is not: that could still land when its slot belongs to another node. */
-static void who_leaves_waits_for_its_writes(void **state)
+static void a_leaving_node_waits_for_its_writes(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_msg msg;
@@ -194,7 +194,7 @@ static void who_leaves_waits_for_its_writes(void **state)
  * Note 6: no longer than for a write that was abandoned when its time was over. Otherwise nobody would wait for the write, nor fence
  * the node.
  */
-static void who_leaves_waits_for_what_was_given_up(void **state)
+static void a_leaving_node_waits_for_abandoned_writes(void **state)
 {
 	struct cx *c = *state;
 	struct ddr_msg msg;
@@ -215,7 +215,7 @@ static void who_leaves_waits_for_what_was_given_up(void **state)
 }
 
 /* The same node does not delay the others meanwhile: a kernel that is gone has nothing to obey. */
-static void who_leaves_agrees_to_failures(void **state)
+static void a_leaving_node_acknowledges_member_failures(void **state)
 {
 	struct cx *c = *state;
 
@@ -271,7 +271,7 @@ static void a_leaving_writer_begins_nothing(void **state)
 }
 
 /* Another node is present that takes no part yet: the last one waits until it does, and leaves its slot to it. */
-static void the_last_one_waits_for_who_begins(void **state)
+static void the_last_node_stays_until_a_starting_node_takes_part(void **state)
 {
 	struct cx *c = *state;
 
@@ -404,7 +404,7 @@ static void an_owner_without_survivors_begins(void **state)
 }
 
 /* It is fenced by a node that has no kernel yet, so takes no part, and recovers nothing. It resyncs its slot itself. */
-static void an_owner_does_not_wait_for_who_takes_no_part(void **state)
+static void an_owner_does_not_wait_for_nodes_that_take_no_part(void **state)
 {
 	struct cx *c = *state;
 
@@ -423,7 +423,7 @@ static void an_owner_does_not_wait_for_who_takes_no_part(void **state)
 }
 
 /* It left, its slot was to be freed, and it is back; no node is left that could free the slot: it takes the slot back. */
-static void an_owner_has_its_slot_back(void **state)
+static void an_owner_gets_its_slot_back(void **state)
 {
 	struct cx *c = *state;
 
@@ -472,7 +472,7 @@ static void a_slot_is_cleared_when_our_block_has_no_owner(void **state)
  * Rule 11: a copy that is unreadable on all members at the start may be newer than all that were read; the next write gets a higher
  * sequence.
  */
-static void a_daemon_writes_behind_what_nobody_could_read(void **state)
+static void a_new_daemon_writes_above_sequences_that_were_unreadable(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[1];
@@ -521,7 +521,7 @@ static void nothing_is_called_clean_before_the_slot_is_read(void **state)
 }
 
 /* Note 16: a node dies without having acknowledged the range. Its dirty blocks there are unknown, so a mismatch there is ignored. */
-static void what_the_dead_had_dirty_is_not_known(void **state)
+static void dirty_blocks_of_a_dead_node_are_unknown_in_a_range(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *n = &c->node[0];
@@ -562,7 +562,7 @@ static void job_ends(struct cx *c, uint32_t i, uint64_t mismatches)
  * Note 16: a range that begins after the death, while the dead node's slot is being read. A node that acknowledges it cannot know
  * what is dirty there. Two nodes request the range at once, so that one of them has to wait meanwhile.
  */
-static void what_is_being_recovered_is_not_known(void **state)
+static void dirty_blocks_under_recovery_are_unknown_in_a_range(void **state)
 {
 	const struct ddr_rec mismatch = { .type = DDR_K_MISMATCH, .seq = 9, .start = 1, .count = 1 };
 	struct cx *c = *state;
@@ -655,7 +655,7 @@ static void mismatch_is_passed(struct cx *c)
 }
 
 /* Note 16: its dirty blocks in the range are unknown, whether the range came after it left or it no longer acknowledged it. */
-static void what_was_left_dirty_is_not_known(void **state)
+static void dirty_blocks_of_a_node_that_left_are_unknown_in_a_range(void **state)
 {
 	struct cx *c = *state;
 
@@ -679,7 +679,7 @@ static void what_was_left_dirty_is_not_known(void **state)
 }
 
 /* A node that alone cannot write to a member that the array cannot do without gives up: the others know, and do not wait for its daemon. */
-static void rule_4_who_gives_up_is_fenced_at_once(void **state)
+static void rule_4_a_node_that_gives_up_is_fenced_at_once(void **state)
 {
 	struct ddr_input error = { .type = DDR_IN_K_REC, .rec = { .type = DDR_K_ERROR, .seq = 5, .member = 2, .status = DDR_EC_IO,
 								 .start = 3, .count = 1, .arg = { DDR_OP_WRITE } } };
@@ -753,14 +753,14 @@ static void leaver_cannot_write(struct cx *c, uint32_t nodes)
 	assert_int_equal(ddr_map_get(c->disk[CX_SLOTS].payload, 1) & DDR_REGION_STATE_MASK, DDR_REGION_NEEDS_SYNC);	/* the next writer wrote it */
 }
 
-static void what_a_leaver_cannot_write_fails_nobody(void **state)
+static void errors_of_a_leaving_node_fail_no_member(void **state)
 {
 	leaver_cannot_write(*state, 2);
 	leaver_cannot_write(*state, 3);
 }
 
 /* That each value has a text is seen to by the compiler; that no two have the same is not. */
-static void what_is_waited_for_has_words(void **state)
+static void every_wait_has_a_text(void **state)
 {
 	(void)state;
 	assert_null(ddr_sm_wait_text(DDR_SM_WAIT_NOTHING));
@@ -778,15 +778,15 @@ int main(void)
 		TEST(nobody_writes_while_an_owner_is_absent), TEST(nobody_writes_while_a_starter_is_lost),
 		 TEST(a_writer_that_left_writes_no_more),
 		TEST(a_writer_that_leaves_begins_nothing),
-		TEST(all_leave_at_once), TEST(a_leaving_writer_begins_nothing), TEST(the_last_one_waits_for_who_begins),
-		TEST(who_leaves_waits_for_its_writes), TEST(who_leaves_waits_for_what_was_given_up), TEST(who_leaves_agrees_to_failures),
+		TEST(all_leave_at_once), TEST(a_leaving_writer_begins_nothing), TEST(the_last_node_stays_until_a_starting_node_takes_part),
+		TEST(a_leaving_node_waits_for_its_writes), TEST(a_leaving_node_waits_for_abandoned_writes), TEST(a_leaving_node_acknowledges_member_failures),
 		 TEST(a_second_fencing_does_not_end_a_recovery),
 		TEST(each_recovery_writes_behind_the_last),
-		TEST(an_owner_without_survivors_begins), TEST(an_owner_has_its_slot_back), TEST(an_owner_does_not_wait_for_who_takes_no_part), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
-		TEST(a_daemon_writes_behind_what_nobody_could_read), TEST(what_was_left_dirty_is_not_known), TEST(a_range_outlives_the_state),
-		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(what_the_dead_had_dirty_is_not_known),
-		TEST(what_is_being_recovered_is_not_known), TEST(rule_4_who_gives_up_is_fenced_at_once),
-		TEST(what_a_leaver_cannot_write_fails_nobody), cmocka_unit_test(what_is_waited_for_has_words),
+		TEST(an_owner_without_survivors_begins), TEST(an_owner_gets_its_slot_back), TEST(an_owner_does_not_wait_for_nodes_that_take_no_part), TEST(a_slot_is_cleared_when_our_block_has_no_owner),
+		TEST(a_new_daemon_writes_above_sequences_that_were_unreadable), TEST(dirty_blocks_of_a_node_that_left_are_unknown_in_a_range), TEST(a_range_outlives_the_state),
+		TEST(nothing_is_called_clean_before_the_slot_is_read), TEST(dirty_blocks_of_a_dead_node_are_unknown_in_a_range),
+		TEST(dirty_blocks_under_recovery_are_unknown_in_a_range), TEST(rule_4_a_node_that_gives_up_is_fenced_at_once),
+		TEST(errors_of_a_leaving_node_fail_no_member), cmocka_unit_test(every_wait_has_a_text),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who waits for whom", tests, NULL, NULL);

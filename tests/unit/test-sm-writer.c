@@ -56,7 +56,7 @@ static void write_map(struct cx *c, const uint8_t nibble[4])
  * writer tells the group. What the group knows and the disks do not have is kept; and a copy that was unreadable is older than the
  * next one.
  */
-static void what_only_the_disks_know_of_the_map(void **state)
+static void a_new_writer_learns_the_map_from_the_disks(void **state)
 {
 	static const uint8_t there[4] = { DDR_REGION_CLEAN, DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT,
 					  DDR_REGION_NEEDS_SYNC | DDR_REGION_F_WRITTEN, DDR_REGION_UNWRITTEN };
@@ -141,7 +141,7 @@ static void a_slot_without_space_is_written_again(void **state)
  * The dead writer let a node begin while this one was cut off: that node's slot is on the disks, with its marks. This node must not
  * take it away.
  */
-static void an_owner_that_nobody_knows(void **state)
+static void a_writer_evicts_itself_if_the_disks_name_an_unknown_owner(void **state)
 {
 	struct cx *c = *state;
 
@@ -180,7 +180,7 @@ static void first_writer_is_cut_off(struct cx *c)
 }
 
 /* Notes 8, 9: the other node took the array meanwhile. Its state is on the disks; the state that was only read is not. */
-static void what_was_written_counts_more_than_what_was_read(void **state)
+static void a_state_that_was_written_by_counts_more_than_one_that_was_read(void **state)
 {
 	struct cx *c = *state;
 
@@ -324,7 +324,7 @@ static void a_reading_of_another_epoch_does_not_count(void **state)
 }
 
 /* Two have only read, as far as they know, and one of them wrote: the other waits until that one is proven dead, and reads again. */
-static void a_first_writer_waits_for_who_may_have_written(void **state)
+static void a_first_writer_waits_for_nodes_that_may_have_written(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *other = &c->node[1];
@@ -409,7 +409,7 @@ static void a_new_writer_waits_for_strangers(void **state)
  * The writer died, and node 2 may have seen that proven where it is now, and be the next one. So when the writer is back it does
  * not write before node 2 is proven dead, or back.
  */
-static void a_writer_that_is_back_waits_for_whoever_is_lost(void **state)
+static void a_returning_writer_waits_for_lost_nodes(void **state)
 {
 	struct cx *c = *state;
 	struct cx_node *writer = &c->node[0];
@@ -436,12 +436,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(what_only_the_disks_know_of_the_map), TEST(an_owner_that_nobody_knows),
-		TEST(what_was_written_counts_more_than_what_was_read),
+		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(a_new_writer_learns_the_map_from_the_disks), TEST(a_writer_evicts_itself_if_the_disks_name_an_unknown_owner),
+		TEST(a_state_that_was_written_by_counts_more_than_one_that_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
 		TEST(a_failure_outlives_the_state), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
-		TEST(a_first_writer_waits_for_who_may_have_written), TEST(a_new_writer_waits_for_strangers),
-		TEST(a_writer_that_is_back_waits_for_whoever_is_lost),
+		TEST(a_first_writer_waits_for_nodes_that_may_have_written), TEST(a_new_writer_waits_for_strangers),
+		TEST(a_returning_writer_waits_for_lost_nodes),
 	};
 
 	return cmocka_run_group_tests_name("state machine: who writes the superblocks", tests, NULL, NULL);

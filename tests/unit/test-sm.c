@@ -58,7 +58,7 @@ static void rule_1_grant_waits_for_the_log(void **state)
 	assert_int_equal(f->log[fx_kernel(f, DDR_U_GRANT)].rec.count, 2);
 }
 
-static void group_commit_takes_what_came_meanwhile(void **state)
+static void group_commit_includes_requests_that_arrived_meanwhile(void **state)
 {
 	struct fx *f = *state;
 
@@ -286,7 +286,7 @@ static void a_failure_during_the_resync_starts_it_again(void **state)
 
 /* ---- crashes ------------------------------------------------------------------- */
 
-static void rule_7_what_is_held_by_the_same_kernel_goes_on(void **state)
+static void rule_7_regions_held_by_the_same_kernel_stay_granted(void **state)
 {
 	static const uint8_t regions[] = { 3, 4, 5 };
 	struct fx *f = *state;
@@ -383,7 +383,7 @@ static void rule_11_an_unreadable_map_means_written(void **state)
 	assert_int_equal(fx_status(f).needs_sync, 16);
 }
 
-static void rule_9_what_cannot_be_resynced_is_suspect(void **state)
+static void rule_9_a_region_that_cannot_be_resynced_is_suspect(void **state)
 {
 	static const uint8_t regions[] = { 2 };
 	struct fx *f = *state;
@@ -435,7 +435,7 @@ static void rule_8_without_quorum_nothing_is_granted(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 }
 
-static void what_closed_while_detached_is_resynced(void **state)
+static void a_region_closed_while_detached_is_resynced(void **state)
 {
 	struct fx *f = *state;
 	struct ddr_input in = { .type = DDR_IN_K_DETACHED };
@@ -508,7 +508,7 @@ static void a_clean_stop_is_taken_back(void **state)
 }
 
 /* The stop completed, and the device stayed. */
-static void after_a_clean_stop_it_may_be_used_on(void **state)
+static void an_array_can_be_used_after_a_clean_stop(void **state)
 {
 	struct ddr_input clean = { .type = DDR_IN_OP_CLEAN }, stay = { .type = DDR_IN_OP_STAY };
 	struct fx *f = *state;
@@ -686,19 +686,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(rule_1_grant_waits_for_the_log), TEST(group_commit_takes_what_came_meanwhile),
+		TEST(rule_1_grant_waits_for_the_log), TEST(group_commit_includes_requests_that_arrived_meanwhile),
 		TEST(a_granted_region_costs_nothing_more), TEST(parity_0_has_no_log), TEST(parity_0_stops_cleanly),
 		TEST(rule_2_the_order_of_clearing),
 		TEST(rule_2_a_lock_during_the_flush_keeps_the_mark), TEST(rule_2_a_lock_during_the_map_write_keeps_the_mark),
 		TEST(rule_2_a_lock_during_the_clear_marks_again), TEST(rule_2_a_flush_counts_only_for_what_was_closed_before),
 		TEST(rule_2_the_flush_of_a_job_counts_only_for_what_was_closed_before),
 		TEST(rule_2_a_failed_write_leaves_the_region_to_be_resynced), TEST(a_failure_during_the_resync_starts_it_again),
-		TEST(rule_7_what_is_held_by_the_same_kernel_goes_on), TEST(rule_7_another_kernel_holds_nothing_that_counts),
+		TEST(rule_7_regions_held_by_the_same_kernel_stay_granted), TEST(rule_7_another_kernel_holds_nothing_that_counts),
 		TEST(marks_are_made_durable_again_before_they_count), TEST(rule_11_an_unreadable_log_means_everything_dirty),
-		TEST(rule_11_an_unreadable_map_means_written), TEST(rule_9_what_cannot_be_resynced_is_suspect),
+		TEST(rule_11_an_unreadable_map_means_written), TEST(rule_9_a_region_that_cannot_be_resynced_is_suspect),
 		TEST(rule_9_a_missing_parity_member_leaves_nothing_suspect), TEST(rule_8_without_quorum_nothing_is_granted),
-		TEST(what_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
-		TEST(a_clean_stop_is_taken_back), TEST(after_a_clean_stop_it_may_be_used_on),
+		TEST(a_region_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
+		TEST(a_clean_stop_is_taken_back), TEST(an_array_can_be_used_after_a_clean_stop),
 		TEST(regions_that_are_idle_are_closed), TEST(the_background_computes_what_was_written_once),
 		TEST(the_background_ends_where_data_goes_missing), TEST(a_stopped_resync_has_done_nothing),
 		TEST(a_million_regions), TEST(the_next_batch_follows_an_empty_one),

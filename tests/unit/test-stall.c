@@ -92,7 +92,7 @@ static void a_member_that_hangs_is_taken_out_in_time(void **state)
 }
 
 /* Members that do nothing are looked at less often. What begins between two looks has all of the time limit nevertheless. */
-static void what_began_after_a_look_has_the_whole_time(void **state)
+static void a_request_begun_after_a_check_has_all_of_io_timeout(void **state)
 {
 	struct ddr_members *members = calloc(1, sizeof(*members));
 	struct ddr_stall s;
@@ -120,7 +120,7 @@ static void what_began_after_a_look_has_the_whole_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_member_that_hangs_is_taken_out_in_time), cmocka_unit_test(what_began_after_a_look_has_the_whole_time),
+		cmocka_unit_test(a_member_that_hangs_is_taken_out_in_time), cmocka_unit_test(a_request_begun_after_a_check_has_all_of_io_timeout),
 	};
 
 	return cmocka_run_group_tests_name("stall", tests, NULL, NULL);

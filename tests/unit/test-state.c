@@ -121,7 +121,7 @@ static int end(void **state)
 
 /* ---- the tests ------------------------------------------------------------------- */
 
-static void what_is_in_the_file_is_not_written_again(void **state)
+static void a_known_generation_is_not_written_again(void **state)
 {
 	(void)state;
 	assert_int_equal(seen(1, 5, 1), 1);
@@ -138,7 +138,7 @@ static void what_is_in_the_file_is_not_written_again(void **state)
 	assert_int_equal(seen(1, 6, 2), 0);
 }
 
-static void a_later_one_stays(void **state)
+static void a_later_generation_in_the_file_stays(void **state)
 {
 	(void)state;
 	assert_int_equal(seen(1, 9, 1), 1);
@@ -151,7 +151,7 @@ static void a_later_one_stays(void **state)
 }
 
 /* Finding S12: the operator starts the array from older superblocks: from then on these count, and their successors. */
-static void an_older_one_counts_if_the_operator_says_so(void **state)
+static void an_older_generation_counts_with_older(void **state)
 {
 	const uint8_t uuid[16] = { 1 };
 	struct ddr_known known = { .generation = 5, .gen_id = { 3 } };
@@ -167,7 +167,7 @@ static void an_older_one_counts_if_the_operator_says_so(void **state)
 }
 
 /* A file system that hangs, maybe on the array itself, gets no more threads by that. */
-static void what_is_about_to_be_written_is_not_written_twice(void **state)
+static void a_queued_generation_is_not_written_twice(void **state)
 {
 	(void)state;
 	play.later = true;
@@ -179,7 +179,7 @@ static void what_is_about_to_be_written_is_not_written_twice(void **state)
 	assert_int_equal(seen(1, 5, 1), 0);
 }
 
-static void what_was_not_written_is_tried_again(void **state)
+static void a_failed_write_of_the_file_is_retried(void **state)
 {
 	(void)state;
 	play.refuse = EAGAIN;
@@ -195,7 +195,7 @@ static void what_was_not_written_is_tried_again(void **state)
 }
 
 /* That an older generation could not be written has no effect on the next one. */
-static void an_older_failure_is_not_the_last_word(void **state)
+static void a_failure_of_an_older_write_does_not_undo_a_newer_one(void **state)
 {
 	(void)state;
 	assert_int_equal(rmdir(top), 0);
@@ -214,7 +214,7 @@ static void an_older_failure_is_not_the_last_word(void **state)
 }
 
 /* The operator removed the file: an array that is loaded again does not find it, and writes it. */
-static void what_was_removed_is_written_when_the_array_starts(void **state)
+static void a_removed_file_is_written_at_the_next_start(void **state)
 {
 	uint8_t uuid[16] = { 1 };
 	struct ddr_known known;
@@ -279,12 +279,12 @@ static void many_arrays_are_all_remembered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_in_the_file_is_not_written_again, begin, end),
-		cmocka_unit_test_setup_teardown(a_later_one_stays, begin, end), cmocka_unit_test_setup_teardown(an_older_one_counts_if_the_operator_says_so, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_about_to_be_written_is_not_written_twice, begin, end),
-		cmocka_unit_test_setup_teardown(what_was_not_written_is_tried_again, begin, end),
-		cmocka_unit_test_setup_teardown(an_older_failure_is_not_the_last_word, begin, end),
-		cmocka_unit_test_setup_teardown(what_was_removed_is_written_when_the_array_starts, begin, end),
+		cmocka_unit_test_setup_teardown(a_known_generation_is_not_written_again, begin, end),
+		cmocka_unit_test_setup_teardown(a_later_generation_in_the_file_stays, begin, end), cmocka_unit_test_setup_teardown(an_older_generation_counts_with_older, begin, end),
+		cmocka_unit_test_setup_teardown(a_queued_generation_is_not_written_twice, begin, end),
+		cmocka_unit_test_setup_teardown(a_failed_write_of_the_file_is_retried, begin, end),
+		cmocka_unit_test_setup_teardown(a_failure_of_an_older_write_does_not_undo_a_newer_one, begin, end),
+		cmocka_unit_test_setup_teardown(a_removed_file_is_written_at_the_next_start, begin, end),
 		cmocka_unit_test_setup_teardown(a_number_that_nothing_can_follow_is_damage, begin, end),
 		cmocka_unit_test_setup_teardown(many_arrays_are_all_remembered, begin, end),
 	};

@@ -142,7 +142,7 @@ static const char *at(const char *path)
 
 /* ---- tests ------------------------------------------------------------------------ */
 
-static void all_is_well(void **state)
+static void status_of_a_healthy_array(void **state)
 {
 	(void)state;
 	look();
@@ -286,7 +286,7 @@ static void rates_of_other_nodes(void **state)
 	is("jobs/0/eta", "null");
 }
 
-static void what_a_rebuild_waits_for(void **state)
+static void status_shows_what_a_rebuild_waits_for(void **state)
 {
 	(void)state;
 	status.writer = ME;
@@ -362,7 +362,7 @@ static void an_array_that_is_not_served(void **state)
 	is("members/10", "nothing");
 }
 
-static void what_an_array_waits_for_that_is_not_served(void **state)
+static void status_shows_what_an_unserved_array_waits_for(void **state)
 {
 	(void)state;
 	array.state = DDR_ARRAY_LOADING;
@@ -458,7 +458,7 @@ static void names_of_members(void **state)
 	assert_int_equal(ddr_status_find_member(&array, "A1A1A1A1-a1a1-a1a1-a1a1-a1a1a1a1a1A1"), 1);
 }
 
-static void what_verify_found(void **state)
+static void status_shows_the_findings_of_verify(void **state)
 {
 	(void)state;
 	array.n_findings = 2;
@@ -480,20 +480,20 @@ static void what_verify_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_is_well, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_of_a_healthy_array, setup, teardown),
 		cmocka_unit_test_setup_teardown(how_many_may_still_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(devices_that_are_not_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(runs_of_suspect_regions, setup, teardown),
 		cmocka_unit_test_setup_teardown(rates_of_other_nodes, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_a_rebuild_waits_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_shows_what_a_rebuild_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(jobs_side_by_side, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_array_that_is_not_served, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_an_array_waits_for_that_is_not_served, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_shows_what_an_unserved_array_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(nodes_of_a_cluster, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_disk_that_a_node_does_not_see, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_member_without_space, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_of_members, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_verify_found, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_shows_the_findings_of_verify, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -291,7 +291,7 @@ static void lives(uint32_t nodes, uint64_t seeds, unsigned int cuts)
 }
 
 /* Finding U5: one node, the power fails again and again, and the next change may raise the generation at once. */
-static void one_node(void **state)
+static void superblocks_of_one_node_stay_level(void **state)
 {
 	(void)state;
 	lives(1, fixture_short() ? 4 : 16, 40);
@@ -300,7 +300,7 @@ static void one_node(void **state)
 }
 
 /* Finding U5: nodes die in the middle of a change, and the next writer continues after it. */
-static void a_new_writer(void **state)
+static void a_new_writer_levels_the_superblocks(void **state)
 {
 	(void)state;
 	lives(NODES, fixture_short() ? 4 : 16, 40);
@@ -311,8 +311,8 @@ static void a_new_writer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_node),
-		cmocka_unit_test(a_new_writer),
+		cmocka_unit_test(superblocks_of_one_node_stay_level),
+		cmocka_unit_test(a_new_writer_levels_the_superblocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -316,7 +316,7 @@ static void a_table_that_is_refused_is_cleared(void **state)
 }
 
 /* Finding S42: before its first resume the array has only a table that was loaded; that one is changed. */
-static void one_that_was_not_resumed_yet(void **state)
+static void a_table_that_was_not_resumed_yet_is_resumed_first(void **state)
 {
 	(void)state;
 	strcpy(dm.a.inactive, dm.a.live);
@@ -358,7 +358,7 @@ static void a_number_that_is_taken_meanwhile(void **state)
 	assert_int_equal(dm.b.resumed, 0);
 }
 
-static void what_nobody_wants_is_not_done(void **state)
+static void a_withdrawn_table_request_is_not_carried_out(void **state)
 {
 	struct ddr_table *t = ask_for(&a);
 
@@ -461,7 +461,7 @@ static void spoil(struct dm_ioctl *head, struct dm_target_spec *spec, char *para
 		params[35] = 'f';	/* another uuid */
 }
 
-static void what_is_no_table_of_the_array_is_refused(void **state)
+static void a_malformed_table_is_refused(void **state)
 {
 	(void)state;
 	dm.spoil = spoil;
@@ -491,12 +491,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_device_without_a_uuid_is_known_by_its_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_table_that_is_refused_is_cleared, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_array_is_left_alone, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(one_that_was_not_resumed_yet, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_table_that_was_not_resumed_yet_is_resumed_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_number_that_is_taken_meanwhile, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_nobody_wants_is_not_done, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_withdrawn_table_request_is_not_carried_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(arrays_do_not_wait_for_each_other, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(changes_of_one_array_are_one_by_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_no_table_of_the_array_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_malformed_table_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_place_that_is_not_there_is_refused, set_up, tear_down),
 	};
 

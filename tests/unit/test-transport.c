@@ -636,7 +636,7 @@ static void corosync_is_lost(void **state)
 }
 
 /* Corosync took this process out of the group: what the others agree on from then on is not heard here. */
-static void out_of_the_group(void **state)
+static void a_node_removed_from_the_group_loses_it(void **state)
 {
 	struct cpg_address all[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 101 } };
 	struct cpg_address stranger = { .nodeid = 1, .pid = 1, .reason = CPG_REASON_PROCDOWN };
@@ -728,7 +728,7 @@ static void hostile_messages(void **state)
 }
 
 /* An array that ends within what it is told: nothing more is told, and nothing is used that is no more. */
-static void leaves_within_an_event(void **state)
+static void a_group_may_be_left_within_an_event(void **state)
 {
 	(void)state;
 	for (unsigned int how = 0; how < 2; how++) {
@@ -767,11 +767,11 @@ int main(void)
 		cmocka_unit_test(the_largest_node_id),
 		cmocka_unit_test(a_join_that_is_refused_is_tried_again),
 		cmocka_unit_test(corosync_is_lost),
-		cmocka_unit_test(out_of_the_group),
+		cmocka_unit_test(a_node_removed_from_the_group_loses_it),
 		cmocka_unit_test(a_daemon_that_was_replaced_was_gone),
 		cmocka_unit_test(members_wait_for_their_ring),
 		cmocka_unit_test(hostile_messages),
-		cmocka_unit_test(leaves_within_an_event),
+		cmocka_unit_test(a_group_may_be_left_within_an_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

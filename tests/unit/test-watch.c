@@ -66,7 +66,7 @@ static void pass(struct ddr_array *a, uint64_t ms)
 		ddr_watch_tick(a, now_ms += 100);
 }
 
-static void a_rate_is_known_from_the_second_word_on(void **state)
+static void a_rate_is_known_from_the_second_report_on(void **state)
 {
 	struct ddr_array *a = *state;
 
@@ -82,7 +82,7 @@ static void a_rate_is_known_from_the_second_word_on(void **state)
 	assert_int_equal(looked, 3);
 }
 
-static void without_a_job_there_is_none(void **state)
+static void without_a_job_there_is_no_rate(void **state)
 {
 	struct ddr_array *a = *state;
 
@@ -108,7 +108,7 @@ static void the_next_job_begins_anew(void **state)
 }
 
 /* A job whose cursor went back, since its node died, has no rate until progress was received again. */
-static void what_goes_back_has_none(void **state)
+static void a_cursor_that_goes_back_has_no_rate(void **state)
 {
 	struct ddr_array *a = *state;
 
@@ -123,7 +123,7 @@ static void what_goes_back_has_none(void **state)
 	assert_in_range(a->watch.rebuild.per_s, 900, 1100);
 }
 
-static void one_that_is_silent_for_too_long_has_none(void **state)
+static void a_job_that_is_silent_for_too_long_has_no_rate(void **state)
 {
 	struct ddr_array *a = *state;
 
@@ -140,7 +140,7 @@ static void one_that_is_silent_for_too_long_has_none(void **state)
 	assert_int_equal(a->watch.verify.per_s, 0);
 }
 
-static void a_verify_that_is_paused_has_none(void **state)
+static void a_paused_verify_has_no_rate(void **state)
 {
 	struct ddr_array *a = *state;
 
@@ -158,8 +158,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_rate_is_known_from_the_second_word_on), TEST(without_a_job_there_is_none), TEST(the_next_job_begins_anew),
-		TEST(what_goes_back_has_none), TEST(one_that_is_silent_for_too_long_has_none), TEST(a_verify_that_is_paused_has_none),
+		TEST(a_rate_is_known_from_the_second_report_on), TEST(without_a_job_there_is_no_rate), TEST(the_next_job_begins_anew),
+		TEST(a_cursor_that_goes_back_has_no_rate), TEST(a_job_that_is_silent_for_too_long_has_no_rate), TEST(a_paused_verify_has_no_rate),
 	};
 
 	return cmocka_run_group_tests_name("jobs of other nodes", tests, NULL, NULL);

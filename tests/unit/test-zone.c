@@ -33,7 +33,7 @@ static unsigned int noon(uint64_t now_ms)
 	return hour;
 }
 
-static void a_zone_that_is_changed_counts(void **state)
+static void a_changed_time_zone_takes_effect(void **state)
 {
 	unsigned int hour;
 
@@ -55,7 +55,7 @@ static void a_zone_that_is_changed_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_zone_that_is_changed_counts),
+		cmocka_unit_test(a_changed_time_zone_takes_effect),
 	};
 
 	return cmocka_run_group_tests_name("zone", tests, NULL, NULL);
