@@ -381,7 +381,8 @@ static void arm(struct process *p, uint64_t ms)
 {
 	if (qb_loop_timer_add(p->d.loop, QB_LOOP_MED, ms * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick)) {
 		p->tick = 0;
-		qb_log(LOG_CRIT, "no timer");
+		qb_log(LOG_CRIT, "out of memory for the daemon's timer: it no longer tells systemd that it lives. Free memory, then: systemctl restart "
+		       "ddraidd; the arrays stay up");
 	}
 }
 

@@ -383,21 +383,27 @@ static void forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
 			d->unstarted[i].why[0] = '\0';
 }
 
+/* NULL: it is not served, and that was logged. */
+static struct ddr_array *array_add(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	struct ddr_array *a = d->n_arrays < DDR_ARRAYS_MAX ? array_new(d, uuid) : NULL;
+	char text[37];
+
+	uuid_unparse_lower(uuid, text);
+	if (!a)
+		qb_log(LOG_ERR, d->n_arrays < DDR_ARRAYS_MAX ? "out of memory for array %s: it is not served, and I/O on it waits; free memory, then: systemctl restart ddraidd" :
+		       "this node has its limit of arrays, so array %s is not served, and I/O on it waits; stop another one (ddraid stop NAME), then: systemctl restart ddraidd", text);
+	return a;
+}
+
 void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool listed)
 {
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 
 	forget_unstarted(d, uuid);
-	if (!a && d->n_arrays >= DDR_ARRAYS_MAX) {
-		qb_log(LOG_ERR, "this node has more than %u arrays; no further array is served", DDR_ARRAYS_MAX);
-		return;
-	}
+	a = a ? a : array_add(d, uuid);
 	if (!a)
-		a = array_new(d, uuid);
-	if (!a) {
-		qb_log(LOG_ERR, "out of memory for an array");
 		return;
-	}
 	/* a RESUMED record that is already on its way, also one from the list, refers to the table that is bound now */
 	a->fresh = !listed || a->state == DDR_ARRAY_DOWN;
 	a->resumed |= !d->listed;

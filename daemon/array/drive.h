@@ -84,6 +84,9 @@ void ddr_drive_attached(struct ddr_array *a, uint32_t table);
 
 /* Members that a write of ours may still reach, even one that was given up. */
 uint32_t ddr_drive_landing(const struct ddr_array *a);
+#define DDR_MEMBERS_TEXT	64u
+/* The members of a mask as text: "1, 4". Returns @buf, of DDR_MEMBERS_TEXT bytes. */
+const char *ddr_drive_members_text(uint32_t members, char *buf);
 extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */
 void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);

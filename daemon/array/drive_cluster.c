@@ -177,7 +177,7 @@ static void on_reload(void *ctx, struct ddr_reload *r)
 		if (r->result == 0)
 			load_blocks(a, r);
 		else
-			qb_log(LOG_ERR, "array '%s': %s cannot be read: %s", a->name,
+			qb_log(LOG_ERR, "array '%s': %s cannot be read, and is read again in a moment: %s", a->name,
 			       super ? "superblock and region map" : "the dirty log of a slot", strerror(-r->result));
 		give_read(a, super ? DDR_IN_RELOADED : DDR_IN_SLOT_DONE, r->io, r->result);
 	}
@@ -321,7 +321,8 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 	ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
 	if (ret == 0)
 		return;
-	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s", a->name, o->node, strerror(-ret));
+	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s; trying again. If that does not help, power the node off, then: ddraid "
+	       "fence-ack %u", a->name, o->node, strerror(-ret), o->node);
 	w.result = ret;
 	w.due_ms = ddr_now_ms() + FENCE_PAUSE_MS;
 	answer_later(a, &w);
@@ -367,11 +368,11 @@ void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o)
 static void leave_unsaid(struct ddr_array *a)
 {
 	uint32_t members = ddr_drive_landing(a);
-	char text[224];
+	char text[224], which[DDR_MEMBERS_TEXT];
 
 	if (members)
-		snprintf(text, sizeof(text), "this node leaves while writes to hung members (bits 0x%x) are outstanding: the other nodes fence it, "
-					     "or wait for ddraid fence-ack", members);
+		snprintf(text, sizeof(text), "this node leaves while writes to hung members (%s) are outstanding: the other nodes fence it, or wait for "
+					     "ddraid fence-ack", ddr_drive_members_text(members, which));
 	else
 		snprintf(text, sizeof(text), "this node leaves before all nodes have agreed on it: the other nodes fence it, or wait for ddraid "
 					     "fence-ack");

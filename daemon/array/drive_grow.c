@@ -127,11 +127,13 @@ static void prepare(struct ddr_array *a, const struct ddr_output *o)
 
 static void prepare_tick(struct ddr_array *a, uint64_t now_ms)
 {
+	char which[DDR_MEMBERS_TEXT];
+
 	if (!a->grow.io || (a->grow.waiting && now_ms < a->grow.due_ms))
 		return;
 	if (a->grow.waiting)
-		qb_log(LOG_ERR, "array '%s': members (bits 0x%x) did not zero the space for the larger array in time; they count as failed", a->name,
-		       a->grow.waiting);
+		qb_log(LOG_ERR, "array '%s': members %s did not zero the space for the larger array in time, so they count as failed; check these disks, "
+		       "then add each of them again (ddraid add %s DEV)", a->name, ddr_drive_members_text(a->grow.waiting, which), a->name);
 	else if (a->grow.error)
 		a->grow.failed = a->grow.no_space = 0;
 	give_prepared(a, a->grow.error);

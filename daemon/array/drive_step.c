@@ -84,7 +84,8 @@ void ddr_drive_arm(struct ddr_array *a, uint64_t ms)
 {
 	if (qb_loop_timer_add(a->d->loop, QB_LOOP_HIGH, ms * QB_TIME_NS_IN_MSEC, a, a->on_tick, &a->tick)) {
 		a->tick = 0;
-		qb_log(LOG_CRIT, "array '%s': no timer could be created; this node stops serving the array", a->name);
+		qb_log(LOG_CRIT, "array '%s': out of memory for its timer: this daemon no longer looks after it, and new writes stop after a while. Free "
+		       "memory, then: systemctl restart ddraidd; the array stays up", a->name);
 	}
 }
 
@@ -115,6 +116,17 @@ uint32_t ddr_drive_landing(const struct ddr_array *a)
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
 		members |= a->grow.work[m] ? 1u << m : 0;
 	return members;
+}
+
+const char *ddr_drive_members_text(uint32_t members, char *buf)
+{
+	size_t at = 0;
+
+	buf[0] = '\0';
+	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (members >> m & 1)
+			at += (size_t)snprintf(buf + at, DDR_MEMBERS_TEXT - at, "%s%u", at ? ", " : "", m);
+	return buf;
 }
 
 static void step_once(struct ddr_array *a, const struct ddr_input *in)

@@ -81,7 +81,8 @@ static void on_table(void *ctx, struct ddr_table *t)
 			resize_failed(a, t->error.text);
 	} else if (a && t->member == DDR_NO_MEMBER) {
 		if (t->result && t->result != -EALREADY)
-			qb_log(LOG_WARNING, "array '%s': the table still references a device that is no longer used: %s", a->name, t->error.text);
+			qb_log(LOG_WARNING, "array '%s': the table still references a device that is no longer used, and is changed again in a moment: %s", a->name,
+			       t->error.text);
 		if (t->shadow && t->result)
 			answer(a, t->member, index, t->result == -EALREADY ? 0 : t->result);
 	} else if (a) {

@@ -72,7 +72,7 @@ static bool replace(int fd, pid_t pid)
 	kill(pid, SIGTERM);
 	if (lock_within(fd, HANDOVER_MS))
 		return true;
-	fprintf(stderr, "ddraidd: process %d does not end; killing it\n", (int)pid);
+	fprintf(stderr, "ddraidd: process %d does not end, so it is killed; its arrays stay up, and this daemon takes them over\n", (int)pid);
 	kill(pid, SIGKILL);
 	return lock_within(fd, HANDOVER_MS);
 }

@@ -121,7 +121,7 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 	} else {
 		op = op_new(m, all);
 		if (!op) {
-			qb_log(LOG_CRIT, "array '%s': out of memory for metadata operations", m->cfg.members->array);
+			qb_log(LOG_CRIT, "array '%s': out of memory for metadata operations; ddraidd ends, and systemd starts it again", m->cfg.members->array);
 			abort();
 		}
 	}

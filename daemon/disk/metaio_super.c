@@ -170,7 +170,7 @@ static enum ddr_meta_next came_back(struct ddr_meta_op *op, unsigned int member)
 	char who[DDR_MEMBERS_WHO];
 
 	if (memcmp(read_buffer(op, member), written(op, member), DDR_META_BLOCK) != 0) {
-		qb_log(LOG_ERR, "%s: superblock copy %u was written, but different data was read back",
+		qb_log(LOG_ERR, "%s: superblock copy %u was written, but different data was read back; replace this disk (ddraid replace)",
 		       ddr_members_who(op->m->cfg.members, member, who, sizeof(who)), s->copy);
 		return DDR_MN_FAILED;
 	}

@@ -104,7 +104,7 @@ static void read_file(const char *dir, const uint8_t uuid[16], struct ddr_known 
 	    uuid_parse(id, known->gen_id) == 0)
 		known->generation = generation;
 	else
-		qb_log(LOG_WARNING, "%s is damaged; the last generation seen is not known", path);
+		qb_log(LOG_WARNING, "%s is damaged, so stale disks may not be recognised at this start; check with ddraid examine that the newest ones are there", path);
 	fclose(f);
 }
 

@@ -55,7 +55,8 @@ static void tell(struct ddr_corosync *c)
 static void retry_later(struct ddr_corosync *c)
 {
 	if (qb_loop_timer_add(c->loop, QB_LOOP_MED, RETRY_MS * QB_TIME_NS_IN_MSEC, c, try_connect, &c->timer))
-		qb_log(LOG_CRIT, "no timer; corosync is not asked again");
+		qb_log(LOG_CRIT, "out of memory for a timer: this daemon no longer tries to connect to corosync. Free memory, then: systemctl restart "
+		       "ddraidd; the arrays stay up");
 }
 
 static void disconnect(struct ddr_corosync *c, const char *why)

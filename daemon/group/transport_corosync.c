@@ -77,7 +77,8 @@ static void on_timer(void *data);
 static void retry_later(struct group *g)
 {
 	if (!g->timer && qb_loop_timer_add(g->d->loop, QB_LOOP_HIGH, RETRY_MS * QB_TIME_NS_IN_MSEC, g, on_timer, &g->timer))
-		qb_log(LOG_CRIT, "no timer; messages to the cluster wait");
+		qb_log(LOG_CRIT, "out of memory for a timer: messages of this node to the cluster wait, and writes with them. Free memory, then: systemctl "
+		       "restart ddraidd; the arrays stay up");
 }
 
 static void close_handle(struct group *g)

@@ -159,7 +159,7 @@ void ddr_job_check_back(struct ddr_job_work *r)
 	for (unsigned int p = 0; p < r->j->geo.roles; p++) {
 		if (!(r->rewritten >> p & 1) || !memcmp(r->piece[p], r->calc[n++], r->j->geo.chunk))
 			continue;
-		qb_log(LOG_ERR, "%s: a bad sector was rewritten, but different data was read back",
+		qb_log(LOG_ERR, "%s: a bad sector was rewritten, but different data was read back; replace this disk (ddraid replace)",
 		       ddr_members_who(r->j->cfg.members, r->what.at[p], who, sizeof(who)));
 		r->result.result = -EIO;
 		r->result.failed |= 1u << r->what.at[p];

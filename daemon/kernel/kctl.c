@@ -184,7 +184,7 @@ static void await_device(struct ddr_kctl *k)
 		       strerror(-ret));
 	k->retried = true;
 	if (qb_loop_timer_add(k->loop, QB_LOOP_LOW, RETRY_MS * QB_TIME_NS_IN_MSEC, k, on_retry, &k->retry))
-		qb_log(LOG_CRIT, "/dev cannot be watched (%s), and there is no timer: restart ddraidd once " DEVICE " is there", strerror(-ret));
+		qb_log(LOG_CRIT, "/dev cannot be watched (%s), and there is no memory for a timer: once " DEVICE " is there, type systemctl restart ddraidd", strerror(-ret));
 }
 
 static void load_module(void)

@@ -271,6 +271,17 @@ static void a_node_that_cannot_leave_in_time_leaves_without_a_message(void **sta
 	end();
 }
 
+/* In messages members have their numbers, as in status. */
+static void members_of_a_mask_are_numbered(void **state)
+{
+	char text[DDR_MEMBERS_TEXT];
+
+	(void)state;
+	assert_string_equal(ddr_drive_members_text(0, text), "");
+	assert_string_equal(ddr_drive_members_text(1u << 2, text), "2");
+	assert_string_equal(ddr_drive_members_text(0xffff, text), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15");
+}
+
 /* ---- the tests ------------------------------------------------------------------- */
 
 /* However many records a step has: a kernel that takes them gets all, in order. */
@@ -719,7 +730,7 @@ int main(void)
 		cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
 		cmocka_unit_test(the_state_machine_is_told_of_writes_that_may_still_land),
 		cmocka_unit_test(a_node_that_cannot_leave_in_time_leaves_without_a_message),
-		cmocka_unit_test(a_node_that_meets_another_protocol_version_refuses_the_array),
+		cmocka_unit_test(a_node_that_meets_another_protocol_version_refuses_the_array), cmocka_unit_test(members_of_a_mask_are_numbered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
