@@ -167,8 +167,6 @@ class Block:
         if len(set(row)) < 2:
             return []
         initial = self.initial()
-        if initial is None:
-            row = tuple(v if stamp(v) else UNWRITTEN for v in row)
         known = [v for v in dict.fromkeys(row) if stamp(v) or v in (initial or (UNWRITTEN,))]
         old = [v for v in known if self.settled(v, read.begin)]
         if len(old) < 2:
@@ -185,7 +183,7 @@ class Block:
                 if stamp(value) is None and self.may_be_garbage(read):
                     garbage += 1
                     continue
-                if stamp(value) is None and self.initial() is None:
+                if stamp(value) is None and self.initial() is None and not any(self.settled(v, read.begin) for v in self.writes):
                     value = UNWRITTEN
                 else:
                     return [Finding("a value that nobody wrote", self.number, f"sector {sector} reads as {value}", [read])], garbage

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "drills"), str(HERE.parent / "vm")]
 import checker  # noqa: E402
 import evidence as ev  # noqa: E402
+import local  # noqa: E402
 import nemesis as nem  # noqa: E402
 import plan  # noqa: E402
 import report  # noqa: E402
@@ -211,54 +211,18 @@ def test_a_report_shows_what_matters(evidence):
 # ---- stampers, on a file instead of machines ----------------------------------------------------
 
 
-class LocalGuest:
-    """Stands for a node: programs run here."""
-
-    def __init__(self, directory, program):
-        self.directory, self.program, self.channel = directory, program, self
-        self.jobs = []
-
-    def put(self, path, text):
-        (self.directory / os.path.basename(path)).write_text(text)
-
-    def file_op(self, head, body, timeout):
-        with open(self.directory / os.path.basename(head["path"]), "ab") as file:
-            file.write(body)
-
-    def spawn(self, command, stdin):
-        words = command.removeprefix("exec ").split()
-        words[0], words[3] = str(self.program), str(self.directory / os.path.basename(words[3]))
-        # pylint: disable-next=consider-using-with
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process.stdin.write(stdin.encode())
-        process.stdin.close()
-        job = types.SimpleNamespace(process=process, poll=process.poll, err="")
-
-        def listen(heard):
-            def read():
-                while data := process.stdout.read1(65536):
-                    heard(1, data)
-            job.thread = threading.Thread(target=read, daemon=True)
-            job.thread.start()
-        job.listen = listen
-        self.jobs.append(job)
-        return job
-
-
 def test_stampers_over_a_death(tmp_path, evidence, monkeypatch):
     """Three nodes; one dies (its process is killed), and its groups get new owners; what is left ends, and the history is right."""
     monkeypatch.setattr(st, "HANDOVER", 0.1)
     monkeypatch.setattr(st, "TICK", 0.02)
     monkeypatch.setattr(st, "PAUSE_US", 1000)
-    program, disk = tmp_path / "stamp", tmp_path / "disk"
-    subprocess.run(["cc", "-std=gnu11", "-O2", "-static", "-pthread", "-o", program, HERE / "stamp.c"], check=True)
+    program, disk = local.build(tmp_path), tmp_path / "disk"
     disk.write_bytes(b"")
     os.truncate(disk, 1 << 20)
     many = st.Stampers(evidence, 1, [g * 16 for g in range(16)])
     guests = {}
     for i in (1, 2, 3):
-        (tmp_path / str(i)).mkdir()
-        guests[i] = LocalGuest(tmp_path / str(i), program)
+        guests[i] = local.LocalGuest(tmp_path / str(i), program, disk)
         many.start(i, guests[i], disk)
     many.begin()
 
@@ -269,9 +233,7 @@ def test_stampers_over_a_death(tmp_path, evidence, monkeypatch):
             time.sleep(0.01)
     until(lambda: all(len(s.log.done) > 100 for s in many.all) and all(many.owner.values()))
     dead = many.of(3)[0]
-    guests[3].jobs[0].process.kill()
-    guests[3].jobs[0].process.wait()
-    guests[3].jobs[0].thread.join()
+    guests[3].kill()
     many.died(3, evidence.now())
     until(lambda: not any(one is dead for one in many.owner.values()))
     until(lambda: sum(entry[0].kind == "w" for s in many.all for entry in list(s.log.done)) > 200)
@@ -282,6 +244,4 @@ def test_stampers_over_a_death(tmp_path, evidence, monkeypatch):
     assert verdict.findings == [], "\n".join(verdict.findings[0].lines())
     assert list(one.dead) == [(3, 3)] and verdict.writes > 200
     for guest in guests.values():
-        for job in guest.jobs:
-            job.process.wait()
-            job.process.stdout.close()
+        guest.close()
