@@ -19,7 +19,7 @@ from report import MARGIN, Failed, report_findings
 from stampers import GROUP, Stampers
 from world import FAILURES, Trouble, World
 
-DISKS, SIZE = 5, "96M"              # four members and a spare
+DISKS, SIZE = 5, "64M"              # four members and a spare
 REGIONS = 40                        # that are written; two groups in each, so that nodes share regions
 BEFORE = 10                         # seconds of a round without a fault
 SAMPLE = 4                          # seconds between two questions for a node's status
@@ -170,7 +170,7 @@ class Session:
         if not self.limit:
             return []
         scale = ddvm.config.time_scale()
-        found = waits.unnamed(one.ops, self.evidence.words, self.world.ill, int(self.limit * scale * 1e6), self.evidence.now())
+        found = waits.unnamed(one.ops, self.evidence.words, self.world.ill, int(self.limit * scale * 1e6), self.evidence.now(), one.dead)
         out = []
         for wait in found[:10]:
             lines = [str(wait), "  what was done then:"]
@@ -204,15 +204,19 @@ class Session:
                     self.initial[op.first + at] = value
 
     def _at_rest(self):
-        """Nobody writes: the parity is right, on the raw disks and as ddraid sees it."""
+        """Nobody writes: the parity is right, as ddraid sees it and on the raw disks."""
         world = self.world
-        world.mark()
-        number, _ = world.any_status()
+        number, status = world.any_status()
+        if status["regions"]["suspect"]:
+            world.accept_suspect()              # verify skips what is suspect
+        before = status["verify"]["serial"]
         world.guests[number].command(f"verify {NAME} start --priority 1", timeout=60)
-        done = world.wait_event(number, "verify-done", 240)
-        assert done["found"] == 0, f"verify found {done['found']} blocks: {done}"
-        if world.any_status()[1]["regions"]["suspect"]:
-            world.accept_suspect()
+
+        def verified():
+            verify = world.guests[number].status(NAME)["verify"]
+            return verify if verify["state"] == "idle" and verify["serial"] != before else None
+        found = world.until("verify is done", 240, verified)["found"]
+        assert found == 0, f"verify found {found} blocks"
         world.raw()
 
     # -- the end

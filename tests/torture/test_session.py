@@ -22,7 +22,7 @@ import world as wd  # noqa: E402
 from evidence import Evidence  # noqa: E402
 
 STATUS = {"name": "shared", "state": "optimal", "may_fail": 2, "members": [{"index": i, "device": f"/dev/mapper/m{i}", "state": "in-sync"} for i in range(4)],
-          "regions": {"suspect": 0}, "cluster": {"waits": None, "quorate": True, "nodes": []}}
+          "regions": {"suspect": 0}, "verify": {"serial": 4, "state": "idle", "found": 0}, "cluster": {"waits": None, "quorate": True, "nodes": []}}
 
 
 class FileWorld:
@@ -36,7 +36,7 @@ class FileWorld:
         self.evidence, self.over, self.all, self.ended, self.blocks, self.region_blocks = evidence, over, [1, 2, 3], [], 256, 16
         self.nodes = {i: local.LocalGuest(directory / str(i), program, self.disk) for i in self.all}
         self.ill, self.locks, self.broken = {i: [] for i in self.all}, {i: threading.Lock() for i in self.all}, {}
-        self.guests = {i: types.SimpleNamespace(command=lambda *_, **__: None) for i in self.all}
+        self.guests = {i: types.SimpleNamespace(command=lambda *_, **__: None, status=self.status) for i in self.all}
         self.found, self.calls, self.at_end, self.stampers = 0, [], lambda: None, None
 
     def node(self, number):
@@ -55,11 +55,12 @@ class FileWorld:
         assert self.stampers.quit(self.all, 30) == []
         self.at_end()
 
-    def wait_event(self, *_, **__):
-        return {"found": self.found}
+    def status(self, _):
+        return {**STATUS, "verify": {"serial": 5, "state": "idle", "found": self.found}}
 
-    def mark(self):
-        self.calls.append("mark")
+    def until(self, what, seconds, done):
+        self.calls.append(what)
+        return done()
 
     def raw(self):
         self.calls.append("raw")
@@ -93,7 +94,7 @@ def test_rounds_pass_and_the_next_knows_what_the_last_left(one, tmp_path):
     assert found == [] and "0 acts" in said and "0 unnamed waits" in said
     kept = history.parse((tmp_path / "history-1.log").read_text())
     assert {op.node for op in kept.ops if op.kind == "w"} == {1, 2, 3} and kept.initial == {}
-    assert len(one.initial) == 4 * len(one.stampers.groups) and one.world.calls == ["mark", "raw"]
+    assert len(one.initial) == 4 * len(one.stampers.groups) and one.world.calls == ["verify is done", "raw"]
     one.round(2, [], 1)
     again = history.parse((tmp_path / "history-2.log").read_text())
     assert len(again.initial) == len(one.initial) and torture.check_file(tmp_path / "history-2.log") == 0
@@ -160,7 +161,7 @@ def test_unnamed_waits_are_reported_and_the_run_goes_on(one):
     one.world.try_command = lambda *_, **__: True
     original = ss.waits.unnamed
     try:
-        ss.waits.unnamed = lambda ops, words, ill, limit, now: [waits.Wait(1, 0, 63000000, [op for op in ops if op.kind == "w"][:2])]
+        ss.waits.unnamed = lambda ops, words, ill, limit, now, dead: [waits.Wait(1, 0, 63000000, [op for op in ops if op.kind == "w"][:2])]
         said, found = one.round(1, acts, 1)
     finally:
         ss.waits.unnamed = original

@@ -35,6 +35,11 @@ def test_an_operation_that_never_ended():
     assert unnamed([op(1, 900, None)]) == [(1, 900, 1000)]
 
 
+def test_an_operation_that_its_machine_did_not_outlive():
+    found = waits.unnamed([op(1, 900, None), op(2, 500, None)], [], {}, LIMIT * 1000000, NOW * 1000000, {(1, 1): 910000000, (2, 1): 600000000})
+    assert [(w.node, w.end) for w in found] == [(2, 600000000)]
+
+
 def test_it_was_named_in_time():
     assert unnamed([op(1, 100, 163)], [110, 115, 140]) == []
 

@@ -8,8 +8,7 @@ import dataclasses
 
 QUIET_STATES = ("active", "left")
 # Events of `ddraid events` that name why an array waits.
-NAMING = {"wait", "node-lost", "node-fenced", "fence-failed", "hangs", "no-space", "cluster-lost", "evicted", "give-up", "failed", "broken",
-          "detached"}
+NAMING = {"wait", "node-lost", "node-fenced", "fence-failed", "hangs", "no-space", "cluster-lost", "evicted", "give-up", "failed", "broken"}
 
 
 @dataclasses.dataclass
@@ -69,15 +68,16 @@ def without(begin, end, cuts):
     return parts
 
 
-def unnamed(ops, words, ill, limit, now):
+def unnamed(ops, words, ill, limit, now, dead=None):
     """Waits longer than @limit (µs), the longest first.
 
-    @words: of Word. @ill: node -> [(begin, end)]. @now: an operation without an end has waited until then.
+    @words: of Word. @ill: node -> [(begin, end)]. @now: an operation without an end has waited until then, or until its machine had no power
+    (@dead: (node, process) -> time).
     """
     spoken = sorted(word.at for word in words)
     out = []
     for node in sorted({op.node for op in ops}):
-        long = [(op, now if op.end is None else op.end) for op in ops if op.node == node]
+        long = [(op, (dead or {}).get((op.node, op.process), now) if op.end is None else op.end) for op in ops if op.node == node]
         long = sorted(((op, end) for op, end in long if end - op.begin > limit), key=lambda pair: pair[0].begin)
         waits = []      # [begin, end, ops] of waits that touch each other
         for op, end in long:

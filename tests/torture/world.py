@@ -165,6 +165,10 @@ class World(FaultyRig):
                 self.serve(number)
             elif not self.stampers.of(number):
                 self.serve(number)
+            elif self.guests[number].events.poll() is not None:     # it ends when the daemon stands still for 15 s
+                guest = self.guests[number]
+                guest.events = guest.node.spawn("exec ddraid events --json")
+                guest.events.listen(self.evidence.hear(number, "events"))
 
     # -- what may be asked of any node
 
