@@ -10,6 +10,7 @@ import plan
 from rig import NAME
 from world import FAILURES
 
+MIND = 15000000             # µs between two looks for members that are out
 CONF = "/etc/corosync/corosync.conf"
 ILL = ("stop", "kill", "power", "split", "conf", "shm", "clock", "reboot", "leave")
 
@@ -43,6 +44,7 @@ class Nemesis:
         self.queues = {lane: [] for lane in [*map(plan.node_lane, world.all), plan.DISK, plan.MEMBER]}
         self.done = []                      # (begin, end, Act, what came of it)
         self.hurt = 0                       # members that acts may have in work
+        self.minded = 0
         self.lock = threading.Lock()
         self.threads = [threading.Thread(target=self._lane, args=(lane,), name=lane, daemon=True) for lane in self.queues]
         self.failed = []                    # exceptions of threads: faults of the test itself
@@ -68,23 +70,29 @@ class Nemesis:
         try:
             for act in self.queues[lane]:
                 while not self.over.is_set() and self.evidence.now() - self.began < act.at * 1e6:
-                    self._mind(number)
+                    self._mind(lane, number)
                     self.over.wait(0.5)
                 if self.over.is_set():
                     break
                 self._do(act, number)
             while not self.over.is_set():
-                self._mind(number)
+                self._mind(lane, number)
                 self.over.wait(0.5)
         except Exception as error:  # pylint: disable=broad-exception-caught  # of the test: it is told, and the round fails
             self.failed.append(error)
             raise
 
-    def _mind(self, number):
-        """Between two acts a node is kept running."""
+    def _mind(self, lane, number):
+        """Between two acts a node is kept running, and members whose disks work again are added."""
         if number:
             with contextlib.suppress(*FAILURES, KeyError):
                 self.world.keep(number)
+        elif lane == plan.MEMBER and self.evidence.now() - self.minded > MIND:
+            self.minded = self.evidence.now()
+            number, status = self.world.any_status()
+            broken = {f"/dev/mapper/m{disk}" for _, disk in self.world.broken}
+            for _, device in [out for out in self.world.out_members(status or {"members": []}) if out[1] not in broken][:1]:
+                self.world.try_command(number, f"add {NAME} {device}", 30)
 
     def _do(self, act, number):
         begin, came = self.evidence.now(), "done"

@@ -143,6 +143,23 @@ def test_what_failed_is_taken_back(evidence):
     assert [n for n in world.notes if n.startswith("ddraid")] == ["ddraid fail shared 1", "ddraid add shared /dev/mapper/m1"]
 
 
+def test_a_member_that_was_left_out_is_added_once_its_disk_works(evidence):
+    world = fake(evidence, members=[*MEMBERS[:3], {**MEMBERS[3], "state": "faulty"}])
+    one = nem.Nemesis(world, [])
+    one.minded = -nem.MIND * 2
+    world.broken[2, 3] = ["hang on"]
+    one._mind(plan.MEMBER, None)
+    assert not any("add" in note for note in world.notes)
+    world.broken.clear()
+    one._mind(plan.MEMBER, None)        # too soon after the last look
+    assert not any("add" in note for note in world.notes)
+    one.minded = -nem.MIND * 2
+    one._mind(plan.DISK, None)
+    assert not any("add" in note for note in world.notes)
+    one._mind(plan.MEMBER, None)
+    assert [n for n in world.notes if n.startswith("ddraid")] == ["ddraid add shared /dev/mapper/m3"]
+
+
 def test_a_machine_that_is_gone_cuts_an_act_short(evidence):
     world = fake(evidence)
 
