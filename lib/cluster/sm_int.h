@@ -54,7 +54,7 @@
  * nodes and views
  *	sm_recover.c	taking over the slot of a dead node
  *	sm_leave.c	the clean stop, and leaving
- *	sm_nodes.c	nodes that come and go, and who writes
+ *	sm_nodes.c	nodes that come and go, who writes, and the status of the nodes
  *	sm_fence.c	lost nodes, and their fencing
  *	sm_settle.c	what is settled before the next event, and what is sent again
  *	sm_join.c	reading the disks at the group's start and at a change of the writer; sending the state to joiners
@@ -566,6 +566,8 @@ void ddr_sm_no_place(struct ddr_sm *sm);
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n, bool absent);
 /* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n);
+/* What the group knows of its nodes, and what it waits for. */
+void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
@@ -607,7 +609,6 @@ void ddr_sm_quorum(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg);
 void ddr_sm_cluster_pump(struct ddr_sm *sm);
 void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_start_answer answer, const struct ddr_order_start *n);
-void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_kernel.c --------------------------------------------------------------- */
 

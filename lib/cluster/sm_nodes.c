@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * Nodes that join and leave: their places in the table, lost nodes, nodes that left, and the writer.
+ * Nodes that join and leave: their places in the table, lost nodes, nodes that left, the writer, and what status says of them.
  *
  * Must never: forget a lost node; choose another writer while the last one may still write.
  */
@@ -84,4 +84,52 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_n
 	ddr_order_recover_drop(s, n->id);
 	ddr_sm_event(sm, DDR_EV_NODE_LEFT, NULL)->b = n->id;
 	ddr_sm_node_clear(sm, s, n);
+}
+
+/* ---- status ----------------------------------------------------------------- */
+
+static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct ddr_sm_node *n, uint32_t slot)
+{
+	if (n->lost)
+		return ddr_sm_peer(sm, n)->asked || ddr_sm_peer(sm, n)->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
+	if (slot != DDR_SM_NO_SLOT && (sm->shared.rec >> slot & 1))
+		return DDR_NS_RECOVERING;
+	if (n->started)
+		return DDR_NS_ACTIVE;
+	return sm->shared.here >> (n - sm->shared.nodes) & 1 ? DDR_NS_JOINING : DDR_NS_LEFT;
+}
+
+void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	enum ddr_sm_wait wait = DDR_SM_WAIT_NOTHING;
+
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
+		const struct ddr_sm_node *n = &sm->shared.nodes[i];
+		struct ddr_sm_node_status *s = &st->node[st->n_nodes];
+
+		if (!n->id)
+			continue;
+		st->n_nodes++;
+		s->id = n->id;
+		s->slot = ddr_sm_slot_of(sm, n->id);
+		s->state = node_state(sm, n, s->slot);
+		s->failure = n->lost ? n->failure : 0;
+		if (n->lost && !wait) {
+			wait = sm->own.c.fencing ? DDR_SM_WAIT_FENCED : DDR_SM_WAIT_ACK;
+			st->wait_node = n->id;
+		}
+	}
+	st->agreed = sm->own.c.phase == DDR_V_AGREED;
+	st->synced = sm->own.c.synced;
+	st->joined = sm->own.start == DDR_S_DONE;
+	if ((!sm->own.quorate && sm->own.viewed) || !st->agreed)
+		st->wait_node = 0;
+	if (!sm->own.quorate && sm->own.viewed)
+		wait = DDR_SM_WAIT_QUORUM;
+	else if (!st->agreed)
+		wait = DDR_SM_WAIT_VIEW;
+	else if (!st->synced && !wait)
+		wait = DDR_SM_WAIT_STATE;
+	st->wait_for = wait;
+	st->wait = ddr_sm_wait_text(wait);
 }
