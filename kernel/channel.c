@@ -50,6 +50,7 @@ static int ddr_fill_bound(struct ddr_channel *ch)
 	struct ddr_array *a = ch->array;
 	unsigned int n;
 
+	lockdep_assert_held(&ch->rmutex);
 	if (mutex_lock_interruptible(&a->ctl_mutex))
 		return -ERESTARTSYS;
 	if (!ddr_channel_current(ch)) {
@@ -90,6 +91,7 @@ static void ddr_channel_sent(struct ddr_channel *ch, const struct ddr_rec *rec, 
 {
 	struct ddr_array *a = ch->array;
 
+	lockdep_assert_held(&ch->rmutex);
 	if (!a)
 		return;
 	mutex_lock(&a->ctl_mutex);
@@ -184,6 +186,7 @@ static int ddr_write_batch(struct ddr_channel *ch, unsigned int n, size_t *done,
 	unsigned int i;
 	int r = 0;
 
+	lockdep_assert_held(&ch->wmutex);
 	if (mutex_lock_interruptible(&a->ctl_mutex))
 		return -ERESTARTSYS;
 	if (!ddr_channel_current(ch))
@@ -250,6 +253,8 @@ static void ddr_channel_unhook(struct ddr_array *a, struct ddr_channel *ch)
 
 static void ddr_channel_hook(struct ddr_array *a, struct ddr_channel *ch, const struct ddr_bind *b)
 {
+	lockdep_assert_held(&ch->rmutex);
+	lockdep_assert_held(&ch->wmutex);
 	lockdep_assert_held(&a->ctl_mutex);
 	if (a->channel)
 		ddr_channel_unhook(a, a->channel);

@@ -65,7 +65,7 @@ void ddr_channel_exit(void);
 /* ---- record.c -------------------------------------------------------------------- */
 
 /*
- * Under ctl_mutex: stages the records that are due, in their order, up to DDR_BATCH; returns
+ * Under rmutex and ctl_mutex: stages the records that are due, in their order, up to DDR_BATCH; returns
  * their number. Call ddr_region_sent() once they were read.
  */
 unsigned int ddr_channel_fill(struct ddr_channel *ch);

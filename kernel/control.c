@@ -58,6 +58,7 @@ static unsigned int ddr_control_list(struct ddr_channel *ch, struct ddr_rec *rec
 	unsigned int n = 0;
 	u64 listed;
 
+	lockdep_assert_held(&ch->rmutex);
 	spin_lock(&ddr_controls_lock);
 	listed = ch->listed;
 	spin_unlock(&ddr_controls_lock);

@@ -58,6 +58,7 @@ static void ddr_region_closed(struct ddr_array *a, u64 region)
 {
 	struct ddr_regions *rs = a->regions_state;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	atomic64_dec(&rs->granted);
 	ddr_map_set(&rs->closed, region);
 	ddr_channel_wake(a);
@@ -178,6 +179,7 @@ static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct bio_li
 	bool again = false;
 	u64 w, new;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&b->lock);
 	ddr_park_take(b, region, &bios);
 	w = ddr_word(rs, region);

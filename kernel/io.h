@@ -38,7 +38,12 @@ struct ddr_io;
  */
 enum ddr_phase {
 	DDR_PH_START,	/* asks at the gate, then for its region; may wait for both */
-	/* reads, writes: takes its range, for which it may wait, and then its memory */
+	/*
+	 * reads, writes: gets what it needs before anything is sent. First its range, for which it
+	 * may wait, then its memory, for which it may sleep. A read needs a range only if it has to
+	 * compute or to compare. A write comes here again after the daemon's answer, and a read
+	 * after an error; they keep the range that they have
+	 */
 	DDR_PH_TAKE,
 	DDR_PH_SEND,	/* writes, flushes: has its memory, asks at the gate again, sends */
 	DDR_PH_SENT,	/* the members have it; continues when the last of them has ended it */

@@ -86,6 +86,7 @@ static bool ddr_point_hits(struct ddr_point_state *s, enum ddr_point_mode mode)
 {
 	bool hit = s->mode == mode && !s->skip && s->left;
 
+	lockdep_assert_held(&ddr_points_lock);
 	if (s->mode == mode && s->skip)
 		s->skip--;
 	else if (hit && s->left != UINT_MAX)

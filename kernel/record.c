@@ -67,6 +67,7 @@ static u64 ddr_map_next(struct ddr_array *a, struct ddr_region_map *map)
 {
 	u64 r;
 
+	lockdep_assert_held(&a->ctl_mutex);
 	if (atomic_read(&map->nr) <= 0)
 		return a->regions;
 	r = find_next_bit(map->bits, a->regions, map->cursor);
@@ -310,6 +311,7 @@ unsigned int ddr_channel_fill(struct ddr_channel *ch)
 	struct ddr_rec *out = ch->out;
 	unsigned int n;
 
+	lockdep_assert_held(&ch->rmutex);
 	lockdep_assert_held(&a->ctl_mutex);
 	n = ddr_region_fill_held(a, out, DDR_BATCH);
 	if (!ddr_region_declared(a))
