@@ -99,21 +99,28 @@ def test_module(name, kernel):
     return found[0]
 
 
-def points_module(kernel):
-    """Path of dm-ddraid-points.ko for `kernel`: dm-ddraid with the test points of kernel/points.h.
+def ddraid_module(tree, kernel, points=False):
+    """Path of dm-ddraid.ko for `kernel`, or with the test points dm-ddraid-points.ko, made of the sources in `tree`.
 
-    It is made of this tree's sources, or of those in DDRAID_MODULE_SOURCE (a mutation's), in the cache: about two seconds, once
-    for each state of the sources.
+    It is kept in the cache: about two seconds, once for each state of the sources.
     """
-    tree = pathlib.Path(os.environ.get("DDRAID_MODULE_SOURCE", TOP))
+    name, *options = ("points", "DDR_TEST_POINTS=1") if points else ("module",)
     digest = hashlib.sha256()
     for path in sorted(p for part in ("kernel", "lib", "include") for p in (tree / part).rglob("*")
                        if p.is_file() and (p.name == "Kbuild" or p.suffix in (".c", ".h"))):
         digest.update(str(path.relative_to(tree)).encode() + path.read_bytes())
-    work = cache_dir() / f"points-{digest.hexdigest()[:16]}-{kernel.release}"
-    with locked(cache_dir() / f"points-{kernel.release}.lock"):
+    work = cache_dir() / f"{name}-{digest.hexdigest()[:16]}-{kernel.release}"
+    with locked(cache_dir() / f"{name}-{kernel.release}.lock"):
         if not (work / "done").exists():
             shutil.rmtree(work, ignore_errors=True)
             subprocess.run([TOP / "packaging" / "stage-kernel-source", "copy", "ddraid", tree, work], check=True)
-            _built(kernel, work, "the sources of dm-ddraid with test points", "DDR_TEST_POINTS=1")
-    return work / "dm-ddraid-points.ko"
+            _built(kernel, work, f"the sources of dm-ddraid in {tree}", *options)
+    return work / ("dm-ddraid-points.ko" if points else "dm-ddraid.ko")
+
+
+def points_module(kernel):
+    """Path of dm-ddraid-points.ko for `kernel`: dm-ddraid with the test points of kernel/points.h.
+
+    It is made of this tree's sources, or of those in DDRAID_MODULE_SOURCE (a mutation's).
+    """
+    return ddraid_module(pathlib.Path(os.environ.get("DDRAID_MODULE_SOURCE", TOP)), kernel, points=True)

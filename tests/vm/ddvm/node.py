@@ -41,17 +41,18 @@ class Node:
     """One machine.  All limits of time are seconds on an idle machine (config.time_scale)."""
 
     def __init__(self, run, name, disks=(), memory=768, cpus=2, kernel=None, stage=True,
-                 append="", systemd=False, devices=(), neighbours=False, persistent=False):
+                 append="", systemd=False, devices=(), neighbours=False, persistent=False, counting=False):
         """`stage`: True for the built one if there is any, False for none, or a directory.
 
         `devices`: further QEMU arguments.  `neighbours` (with systemd): LVM, multipath, Pacemaker and so on are installed.
         `persistent`: what is written to the root file system outlives a boot, as on a real machine, where else each boot
-        begins with a new one.  Nothing starts before boot().
+        begins with a new one.  `counting`: its one processor's time stamp counter counts the instructions that it executes.  Nothing
+        starts before boot().
         """
         self.session, self.name = run, name
         self.disks = list(disks)
         self.memory, self.cpus, self.append = memory, cpus, append
-        self.systemd, self.neighbours, self.persistent = systemd, neighbours, persistent
+        self.systemd, self.neighbours, self.persistent, self.counting = systemd, neighbours, persistent, counting
         self.devices = list(devices)
         self.kernel = kernels.get(kernel)
         self.stage = stage_dir() if stage is True else (stage or None)
@@ -84,7 +85,7 @@ class Node:
         append += (" ddvm.shell" if interactive else "") + " " + self.append
         devices = self._disk_arguments(layers) + self._kept_arguments() + self.devices
         self.qemu = Qemu(self.name, self.session.path, self.boots, self.memory, self.cpus,
-                         self.kernel, append, devices, self.namespace)
+                         self.kernel, append, devices, self.namespace, self.counting)
         self.started = time.monotonic()
         self.saved, state = None, None
         if not interactive and Saved.allowed(self, self.qemu):

@@ -25,6 +25,9 @@ BINARY = "qemu-system-x86_64"
 MACHINE = "q35,vmport=off,smm=off,hpet=off"
 TCG = ["-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max,la57=off"]
 KVM = ["-accel", "kvm", "-cpu", "host"]
+# One processor, whose time is the number of instructions that it has executed, in ns; while it is idle time passes as usual.
+COUNTING = ["-accel", "tcg,thread=single,tb-size=256", "-cpu", "max,la57=off", "-icount", "shift=0"]
+COUNTING_KHZ = 1000000
 CMDLINE = ("mitigations=off nokaslr tsc=reliable no_timer_check audit=0 apparmor=0 "
            "random.trust_cpu=on watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120 "
            "panic=-1 console=ttyS0 loglevel=5 log_buf_len=4M")
@@ -89,7 +92,7 @@ def acceleration(image, initrd):
 
 def clock(accel):
     """The kernel parameters about its time stamp counter."""
-    rate = tsc.rate_khz() if accel is TCG else None
+    rate = COUNTING_KHZ if accel is COUNTING else tsc.rate_khz() if accel is TCG else None
     return f"tsc_early_khz={rate}" if rate else ""
 
 
@@ -154,10 +157,10 @@ class Qemu:
     """A machine that is switched on; a new one for each boot."""
 
     def __init__(self, name, directory, boot, memory_mib, cpus, kernel, append, devices,
-                 namespace=None):
+                 namespace=None, counting=False):
         """`directory` gets sockets and logs; `boot` numbers them; `devices` are arguments.
 
-        `namespace`: file of the network namespace to run in.
+        `namespace`: file of the network namespace to run in. `counting`: the time stamp counter counts instructions.
         """
         check_memory(memory_mib)
         self.namespace = namespace
@@ -168,7 +171,7 @@ class Qemu:
         self.stderr = directory / f"{name}.{boot}.qemu"
         for path in (self.agent_path, self.qmp_path):
             path.unlink(missing_ok=True)
-        accel = acceleration(kernel.image, kernel.initramfs)
+        accel = COUNTING if counting else acceleration(kernel.image, kernel.initramfs)
         self.emulated = accel is TCG
         # What the guest can see of its machine, but for its name and the counter's rate.
         self.hardware = [
