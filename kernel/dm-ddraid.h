@@ -102,6 +102,26 @@
 struct ddr_array;
 struct ddr_channel;
 
+/*
+ * An I/O as those see it who let it wait (gate.c, region.c). Each of these places has a list of
+ * its own, under its own lock, since each waits for something else. A wait always ends in the same
+ * way: the I/O continues in a work item of its own, in the phase in which it began to wait, and
+ * asks again for what it waited for (ddr_wait_over() in gate.h).
+ */
+struct ddr_wait {
+	struct list_head	list;		/* of the place, under its lock */
+	u64			region;		/* region.c: the one that it waits for */
+	/* how the I/O has to end that may not wait, or not any longer; else BLK_STS_OK */
+	blk_status_t		status;
+};
+
+/* What an I/O does that has asked for something. */
+enum ddr_turn {
+	DDR_GO,		/* it has it */
+	DDR_WAIT,	/* it waits, and may run at any time: the caller must not use it any more */
+	DDR_END,	/* it may not wait: the caller ends it with wait->status */
+};
+
 /* One member as the table names it; belongs to a target instance (struct ddr_target). */
 struct ddr_dev {
 	struct dm_dev	*dm;		/* NULL: '-' in the table */
@@ -224,14 +244,14 @@ struct ddr_array {
 	/* by member: set to OUT while it had this device; under lock */
 	u32			said_out;
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
-	/* bios that wait for ENABLE, THAW or a daemon; under lock */
-	struct bio_list		parked;
+	/* struct ddr_wait: for ENABLE, THAW or a daemon; under lock */
+	struct list_head	parked;
 	/* all parked bios: here, in region.c and in error.c */
 	atomic_t		nr_parked;
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */
-	/* engine.c: starts a parked bio again, in a work item of its own; any context */
-	void			(*rerun)(struct ddr_array *a, struct bio *bio);
+	/* phase.c: the I/O of @w continues in a work item of its own; any context */
+	void			(*wake)(struct ddr_wait *w);
 	/* io.h: open member errors, generations of member states */
 	struct ddr_engine	*engine;
 	struct ddr_channel	*channel;	/* channel.c; NULL: no daemon; under lock */

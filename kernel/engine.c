@@ -14,6 +14,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 
 	io->t = t;
 	io->bio = bio;
+	io->wait.status = BLK_STS_OK;
 	io->buf = NULL;
 	io->gen = NULL;
 	io->done = 0;
@@ -49,12 +50,6 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 	return DM_MAPIO_SUBMITTED;
 }
 
-/* Starts @bio, which was parked, again in a work item of its own. Any context. */
-static void ddr_io_rerun(struct ddr_array *a, struct bio *bio)
-{
-	ddr_io_defer(dm_per_bio_data(bio, sizeof(struct ddr_io)), DDR_PH_START);
-}
-
 /* ---- per array, per module ----------------------------------------------------- */
 
 int ddr_engine_init(struct ddr_array *a)
@@ -65,7 +60,7 @@ int ddr_engine_init(struct ddr_array *a)
 	if (!e)
 		return -ENOMEM;
 	e->a = a;
-	a->rerun = ddr_io_rerun;
+	a->wake = ddr_io_wake;
 	r = ddr_gen_init(e);
 	if (r)
 		goto free;

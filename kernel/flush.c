@@ -152,7 +152,7 @@ static void ddr_flush_end(struct ddr_io *io)
 
 static void ddr_flush_start(struct ddr_io *io)
 {
-	if (!ddr_array_admit(io->t->array, io->bio, true))
+	if (!ddr_io_got(io, ddr_array_admit(io->t->array, &io->wait, true, true)))
 		return;
 	io->block = 0;
 	io->blocks = 0;

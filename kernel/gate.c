@@ -74,53 +74,70 @@ bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
 	return !ddr_flags_admit(flags, write);
 }
 
-static bool ddr_array_admit_slow(struct ddr_array *a, struct bio *bio, bool write)
+static enum ddr_turn ddr_array_admit_slow(struct ddr_array *a, struct ddr_wait *w, bool write,
+					  bool patient)
 {
-	blk_status_t status = BLK_STS_IOERR;
+	enum ddr_turn turn = DDR_GO;
 	unsigned long irq;
-	bool end;
 
 	spin_lock_irqsave(&a->lock, irq);
 	if (!ddr_array_stops(a, write, false)) {
-		spin_unlock_irqrestore(&a->lock, irq);
-		return true;
-	}
-	/* read-ahead does not wait */
-	end = (bio->bi_opf & REQ_RAHEAD) || ddr_array_bounces(a, true, &status);
-	if (!end) {
-		bio_list_add(&a->parked, bio);
+		/* it was opened meanwhile */
+	} else if (!patient) {
+		w->status = BLK_STS_IOERR;
+		turn = DDR_END;
+	} else if (ddr_array_bounces(a, true, &w->status)) {
+		turn = DDR_END;
+	} else {
+		list_add_tail(&w->list, &a->parked);
 		atomic_inc(&a->nr_parked);
+		turn = DDR_WAIT;
 	}
 	spin_unlock_irqrestore(&a->lock, irq);
-	if (end) {
-		bio->bi_status = status;
-		bio_endio(bio);
-	}
-	return false;
+	return turn;
 }
 
-bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write)
+enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool write, bool patient)
 {
 	if (likely(!ddr_array_stops(a, write, false)))
-		return true;
-	return ddr_array_admit_slow(a, bio, write);
+		return DDR_GO;
+	return ddr_array_admit_slow(a, w, write, patient);
+}
+
+void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w)
+{
+	atomic_dec(&a->nr_parked);
+	a->wake(w);
+}
+
+void ddr_waits_over(struct ddr_array *a, struct list_head *waits)
+{
+	struct ddr_wait *w, *next;
+
+	list_for_each_entry_safe(w, next, waits, list) {
+		ddr_wait_over(a, w);
+		cond_resched();
+	}
+}
+
+void ddr_waits_end(struct ddr_array *a, struct list_head *waits, blk_status_t status)
+{
+	struct ddr_wait *w;
+
+	list_for_each_entry(w, waits, list)
+		w->status = status;
+	ddr_waits_over(a, waits);
 }
 
 static void ddr_array_kick_work(struct work_struct *work)
 {
 	struct ddr_array *a = container_of(work, struct ddr_array, kick_work);
-	struct bio_list run = BIO_EMPTY_LIST;
-	struct bio *bio;
+	LIST_HEAD(run);
 
 	spin_lock_irq(&a->lock);
-	bio_list_merge(&run, &a->parked);
-	bio_list_init(&a->parked);
+	list_splice_init(&a->parked, &run);
 	spin_unlock_irq(&a->lock);
-	while ((bio = bio_list_pop(&run))) {
-		atomic_dec(&a->nr_parked);
-		a->rerun(a, bio);
-		cond_resched();
-	}
+	ddr_waits_over(a, &run);
 }
 
 void ddr_array_kick(struct ddr_array *a)
@@ -131,5 +148,5 @@ void ddr_array_kick(struct ddr_array *a)
 void ddr_gate_init(struct ddr_array *a)
 {
 	INIT_WORK(&a->kick_work, ddr_array_kick_work);
-	bio_list_init(&a->parked);
+	INIT_LIST_HEAD(&a->parked);
 }

@@ -9,10 +9,10 @@
 
 void ddr_gate_init(struct ddr_array *a);
 /*
- * May @bio (data direction @write) run now? true: run. false: it was parked (or ended), the caller
- * returns DM_MAPIO_SUBMITTED.
+ * May the I/O of @w (data direction @write) run now? If not, it waits here; without @patient it
+ * ends with an error instead.
  */
-bool ddr_array_admit(struct ddr_array *a, struct bio *bio, bool write);
+enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool write, bool patient);
 /*
  * Is the gate shut? I/O that passed it earlier and has waited asks again: if it is shut, the rest
  * of that I/O must not be sent. @begun: a part of a write was sent already; it continues even if
@@ -30,6 +30,15 @@ bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
 bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
 /* Runs all bios of the parked list again. Any context. */
 void ddr_array_kick(struct ddr_array *a);
+/*
+ * The wait of @w, or of all of @waits, is over: the I/O asks again for what it waited for, in a
+ * work item of its own. It has left the list. Any context; with a list process context. The
+ * caller must not use the I/O any more.
+ */
+void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w);
+void ddr_waits_over(struct ddr_array *a, struct list_head *waits);
+/* The same, but the I/Os end with @status. */
+void ddr_waits_end(struct ddr_array *a, struct list_head *waits, blk_status_t status);
 
 /* ---- sweep.c ------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include <linux/blk_types.h>
 #include <linux/sched.h>
 
+#include "gate.h"
 #include "record.h"
 #include "region-word.h"
 
@@ -27,28 +28,15 @@ static bool ddr_regions_valid(struct ddr_array *a, u64 start, u64 count)
 	return count && start < a->regions && count <= a->regions - start;
 }
 
-/* Under the bucket's lock: moves the bios of @region to @to. */
-static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct bio_list *to)
+/* Under the bucket's lock: moves those that wait for @region to @to. */
+static void ddr_park_take(struct ddr_park_bucket *b, u64 region, struct list_head *to)
 {
-	struct bio_list keep = BIO_EMPTY_LIST;
-	struct bio *bio;
+	struct ddr_wait *w, *next;
 
 	lockdep_assert_held(&b->lock);
-	while ((bio = bio_list_pop(&b->bios)))
-		bio_list_add((unsigned long)bio->bi_private == region ? to : &keep, bio);
-	b->bios = keep;
-}
-
-/* Starts @bios, which were parked, again. */
-static void ddr_park_run(struct ddr_array *a, struct bio_list *bios)
-{
-	struct bio *bio;
-
-	while ((bio = bio_list_pop(bios))) {
-		atomic_dec(&a->nr_parked);
-		a->rerun(a, bio);
-		cond_resched();
-	}
+	list_for_each_entry_safe(w, next, &b->waits, list)
+		if (w->region == region)
+			list_move_tail(&w->list, to);
 }
 
 /* ---- closing ------------------------------------------------------------------------- */
@@ -128,7 +116,7 @@ static bool ddr_word_answers(u64 w, u64 seq)
 int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 {
 	struct ddr_regions *rs = a->regions_state;
-	struct bio_list run = BIO_EMPTY_LIST;
+	LIST_HEAD(run);
 	u64 r, w, new;
 
 	lockdep_assert_held(&a->ctl_mutex);
@@ -163,33 +151,33 @@ int ddr_region_grant(struct ddr_array *a, u64 seq, u64 start, u64 count)
 			spin_unlock_irq(&b->lock);
 		}
 	}
-	ddr_park_run(a, &run);
+	ddr_waits_over(a, &run);
 	return 0;
 }
 
 /*
- * One region of a REFUSE. It does not apply to bios that came after a LOCK that was sent as
+ * One region of a REFUSE. It does not apply to writes that came after a LOCK that was sent as
  * read-ahead: they get a LOCK of their own.
  */
-static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct bio_list *end)
+static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct list_head *end)
 {
 	struct ddr_regions *rs = a->regions_state;
 	struct ddr_park_bucket *b = ddr_park_bucket(rs, region);
-	struct bio_list bios = BIO_EMPTY_LIST;
 	bool again = false;
+	LIST_HEAD(waits);
 	u64 w, new;
 
 	lockdep_assert_held(&a->ctl_mutex);
 	spin_lock_irq(&b->lock);
-	ddr_park_take(b, region, &bios);
+	ddr_park_take(b, region, &waits);
 	w = ddr_word(rs, region);
 	do {
-		again = (w & DDR_W_AHEAD) && !bio_list_empty(&bios);
+		again = (w & DDR_W_AHEAD) && !list_empty(&waits);
 		new = w & ~DDR_W_REQUEST;
 		if (again)
 			new |= DDR_W_WANT;
 	} while (!ddr_word_change(rs, region, &w, new));
-	bio_list_merge(again ? &b->bios : end, &bios);
+	list_splice_tail(&waits, again ? &b->waits : end);
 	spin_unlock_irq(&b->lock);
 	if (again) {
 		ddr_map_set(&rs->lock, region);
@@ -200,7 +188,7 @@ static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct bio_li
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error)
 {
 	struct ddr_regions *rs = a->regions_state;
-	struct bio_list end = BIO_EMPTY_LIST;
+	LIST_HEAD(end);
 	u64 r;
 
 	lockdep_assert_held(&a->ctl_mutex);
@@ -215,7 +203,7 @@ int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int er
 		ddr_region_resched(r);
 		ddr_region_refuse_one(a, r, &end);
 	}
-	ddr_park_end(a, &end, errno_to_blk_status(error));
+	ddr_waits_end(a, &end, errno_to_blk_status(error));
 	return 0;
 }
 

@@ -105,6 +105,13 @@ void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s)
 	s->absent = of.written & ~io->t->present;
 }
 
+void ddr_io_refused(struct ddr_io *io)
+{
+	/* nothing of it was sent: its region needs no resync */
+	ddr_io_drop(io, false);
+	ddr_io_finish(io, io->wait.status);
+}
+
 void ddr_io_turn_away(struct ddr_io *io, bool daemon)
 {
 	blk_status_t status;

@@ -78,6 +78,7 @@ struct ddr_io {
 	/* the generation of member states that it is counted in, or NULL */
 	struct ddr_gen		*gen;
 	struct ddr_range	range;
+	struct ddr_wait		wait;		/* gate.h */
 	enum ddr_phase		phase;		/* ddr_io_enter() */
 	struct delayed_work	work;		/* phase.c */
 	struct list_head	parked;		/* error.c */
@@ -179,6 +180,9 @@ void ddr_io_defer(struct ddr_io *io, enum ddr_phase phase);
 #define DDR_MAX_TRIES	250
 void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase);
 
+/* Its wait is over: runs it from its phase on, from the bio_wq of its class. Any context. */
+void ddr_io_wake(struct ddr_wait *w);
+
 static inline struct workqueue_struct *ddr_io_wq(const struct ddr_io *io)
 {
 	return io->t->array->bio_wq[io->class];
@@ -200,6 +204,22 @@ void ddr_io_look(struct ddr_io *io, struct ddr_io_states *s);
 u32 ddr_io_member(struct ddr_io *io, u32 role);	/* the member for an operation of the piece */
 /* BIT() of the role that the shadow holds; 0: there is no shadow */
 u32 ddr_io_shadow_role(struct ddr_io *io);
+/* It may not wait: releases everything that it holds, and ends the bio. Any context. */
+void ddr_io_refused(struct ddr_io *io);
+
+/*
+ * Has the io what it asked for? False: it waits, or it may not wait and was ended; the caller must
+ * not use it any more. Any context.
+ */
+static inline bool ddr_io_got(struct ddr_io *io, enum ddr_turn turn)
+{
+	if (likely(turn == DDR_GO))
+		return true;
+	if (turn == DDR_END)
+		ddr_io_refused(io);
+	return false;
+}
+
 /*
  * Locks the range of the piece; false: it continues from bio_wq, in its phase TAKE, once that is
  * locked, and the caller must not use the io any more.

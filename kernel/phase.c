@@ -15,7 +15,7 @@
  * next piece of a write-zeroes begins. The end of the bio may follow any of them.
  */
 static const u8 ddr_write_after[] = {
-	[DDR_PH_START] = P(START) | P(TAKE),
+	[DDR_PH_START] = P(TAKE),
 	[DDR_PH_TAKE] = P(SEND) | P(START),
 	[DDR_PH_SEND] = P(SEND) | P(SENT) | P(ASKED) | P(START),
 	[DDR_PH_SENT] = P(FAILED) | P(START),
@@ -25,7 +25,7 @@ static const u8 ddr_write_after[] = {
 };
 
 static const u8 ddr_flush_after[] = {
-	[DDR_PH_START] = P(START) | P(SEND),
+	[DDR_PH_START] = P(SEND),
 	[DDR_PH_TAKE] = 0,
 	[DDR_PH_SEND] = P(SEND) | P(SENT) | P(ASKED) | P(START),
 	[DDR_PH_SENT] = P(FAILED) | P(ASKED),
@@ -35,7 +35,7 @@ static const u8 ddr_flush_after[] = {
 };
 
 static const u8 ddr_read_after[] = {
-	[DDR_PH_START] = P(START) | P(TAKE),
+	[DDR_PH_START] = P(TAKE),
 	[DDR_PH_TAKE] = P(SENT) | P(ASKED) | P(START),
 	[DDR_PH_SEND] = 0,
 	[DDR_PH_SENT] = P(FAILED) | P(READ) | P(TAKE) | P(ASKED),
@@ -74,26 +74,49 @@ static void ddr_io_work(struct work_struct *work)
 	ddr_io_run(container_of(to_delayed_work(work), struct ddr_io, work));
 }
 
-static void ddr_io_queue(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase,
+/*
+ * The same after a wait. A function of its own: work that is queued again with the same one waits
+ * until its last run has returned, and a run that has handed the io on may be late.
+ */
+static void ddr_io_woken(struct work_struct *work)
+{
+	struct ddr_io *io = container_of(to_delayed_work(work), struct ddr_io, work);
+
+	if (unlikely(io->wait.status))
+		ddr_io_finish(io, io->wait.status);
+	else
+		ddr_io_run(io);
+}
+
+static void ddr_io_queue(struct ddr_io *io, struct workqueue_struct *wq, work_func_t run,
 			 unsigned long delay)
 {
-	ddr_io_enter(io, phase);
-	INIT_DELAYED_WORK(&io->work, ddr_io_work);
+	INIT_DELAYED_WORK(&io->work, run);
 	queue_delayed_work(wq, &io->work, delay);
+}
+
+void ddr_io_wake(struct ddr_wait *w)
+{
+	struct ddr_io *io = container_of(w, struct ddr_io, wait);
+
+	ddr_io_queue(io, ddr_io_wq(io), ddr_io_woken, 0);
 }
 
 void ddr_io_compute(struct ddr_io *io, enum ddr_phase phase)
 {
-	ddr_io_queue(io, io->t->array->io_wq, phase, 0);
+	ddr_io_enter(io, phase);
+	ddr_io_queue(io, io->t->array->io_wq, ddr_io_work, 0);
 }
 
 void ddr_io_defer(struct ddr_io *io, enum ddr_phase phase)
 {
-	ddr_io_queue(io, ddr_io_wq(io), phase, 0);
+	ddr_io_enter(io, phase);
+	ddr_io_queue(io, ddr_io_wq(io), ddr_io_work, 0);
 }
 
 void ddr_io_retry(struct ddr_io *io, struct workqueue_struct *wq, enum ddr_phase phase)
 {
+	ddr_io_enter(io, phase);
 	io->tries++;
-	ddr_io_queue(io, wq, phase, msecs_to_jiffies(DDR_RETRY_MS));
+	ddr_io_queue(io, wq, ddr_io_work, msecs_to_jiffies(DDR_RETRY_MS));
 }

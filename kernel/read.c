@@ -324,7 +324,9 @@ static void ddr_read_go(struct ddr_io *io)
 /* Process context; may sleep for memory. */
 static void ddr_read_start(struct ddr_io *io)
 {
-	if (!ddr_array_admit(io->t->array, io->bio, false))
+	bool patient = !(io->bio->bi_opf & REQ_RAHEAD);
+
+	if (!ddr_io_got(io, ddr_array_admit(io->t->array, &io->wait, false, patient)))
 		return;
 	ddr_io_piece(io);
 	ddr_io_enter(io, DDR_PH_TAKE);

@@ -23,7 +23,7 @@
 
 struct ddr_park_bucket {
 	spinlock_t		lock;		/* of the list */
-	struct bio_list		bios;		/* bi_private: the region */
+	struct list_head	waits;		/* struct ddr_wait, of any of its regions */
 };
 
 /* A set of regions that the daemon is to be told of. */
@@ -78,8 +78,5 @@ static inline struct ddr_park_bucket *ddr_park_bucket(struct ddr_regions *rs, u6
 {
 	return &rs->park[hash_64(region, DDR_PARK_BITS)];
 }
-
-/* Ends @bios, which were parked. Any context that may end bios. */
-void ddr_park_end(struct ddr_array *a, struct bio_list *bios, blk_status_t status);
 
 #endif

@@ -38,17 +38,6 @@
 
 /* ---- parking ------------------------------------------------------------------------ */
 
-void ddr_park_end(struct ddr_array *a, struct bio_list *bios, blk_status_t status)
-{
-	struct bio *bio;
-
-	while ((bio = bio_list_pop(bios))) {
-		atomic_dec(&a->nr_parked);
-		bio->bi_status = status;
-		bio_endio(bio);
-	}
-}
-
 /*
  * A region is used for the first time since its grant, or waited for. If the previous region is
  * in use, this looks like a stream: requests the following ones. True: the daemon has to be
@@ -97,25 +86,24 @@ static bool ddr_region_want(struct ddr_regions *rs, u64 region, u64 *old)
 	return ddr_word_open(w);
 }
 
-static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio)
+static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct ddr_wait *wait)
 {
 	struct ddr_regions *rs = a->regions_state;
 	struct ddr_park_bucket *b = ddr_park_bucket(rs, region);
-	blk_status_t status;
+	enum ddr_turn turn = DDR_END;
 	unsigned long irq;
-	bool end = false;
 	u64 w;
 
 	spin_lock_irqsave(&b->lock, irq);
 	if (ddr_region_want(rs, region, &w)) {
 		spin_unlock_irqrestore(&b->lock, irq);
-		return true;
+		return DDR_GO;
 	}
-	end = ddr_array_bounces(a, true, &status);
-	if (!end) {
-		bio->bi_private = (void *)(unsigned long)region;
-		bio_list_add(&b->bios, bio);
+	if (!ddr_array_bounces(a, true, &wait->status)) {
+		wait->region = region;
+		list_add_tail(&wait->list, &b->waits);
 		atomic_inc(&a->nr_parked);
+		turn = DDR_WAIT;
 	}
 	spin_unlock_irqrestore(&b->lock, irq);
 	/* LOCK must not overtake CLOSED: ddr_region_sent() requests it then */
@@ -124,32 +112,28 @@ static bool ddr_region_get_slow(struct ddr_array *a, u64 region, struct bio *bio
 		ddr_region_look_ahead(a, region);
 		ddr_channel_wake(a);
 	}
-	if (end) {
-		bio->bi_status = status;
-		bio_endio(bio);
-	}
-	return false;
+	return turn;
 }
 
-bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio)
+enum ddr_turn ddr_region_get(struct ddr_array *a, u64 region, struct ddr_wait *wait)
 {
 	struct ddr_regions *rs = a->regions_state;
 	u64 w;
 
 	if (a->nosync)
-		return true;
+		return DDR_GO;
 	if (WARN_ON_ONCE(region >= a->regions)) {
-		bio_io_error(bio);
-		return false;
+		wait->status = BLK_STS_IOERR;
+		return DDR_END;
 	}
 	w = ddr_word(rs, region);
 	do {
 		if (unlikely(!ddr_word_open(w)))
-			return ddr_region_get_slow(a, region, bio);
+			return ddr_region_get_slow(a, region, wait);
 	} while (!ddr_word_change(rs, region, &w, (w + 1) | DDR_W_TOUCHED));
 	if (unlikely(!(w & DDR_W_TOUCHED)) && ddr_region_look_ahead(a, region))
 		ddr_channel_wake(a);
-	return true;
+	return DDR_GO;
 }
 
 void ddr_region_put(struct ddr_array *a, u64 region, bool error)
@@ -185,16 +169,15 @@ void ddr_region_end_parked(struct ddr_array *a, blk_status_t status)
 {
 	struct ddr_regions *rs = a->regions_state;
 	struct ddr_park_bucket *b;
-	struct bio_list end;
+	LIST_HEAD(end);
 
 	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
 		spin_lock_irq(&b->lock);
-		end = b->bios;
-		bio_list_init(&b->bios);
+		list_splice_tail_init(&b->waits, &end);
 		spin_unlock_irq(&b->lock);
-		ddr_park_end(a, &end, status);
 		cond_resched();
 	}
+	ddr_waits_end(a, &end, status);
 }
 
 void ddr_regions_drop(struct ddr_regions *rs)
@@ -221,7 +204,7 @@ struct ddr_regions *ddr_regions_make(u64 regions)
 	rs->declared = true;	/* nothing to declare before the first bind */
 	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
 		spin_lock_init(&b->lock);
-		bio_list_init(&b->bios);
+		INIT_LIST_HEAD(&b->waits);
 	}
 	rs->word = ddr_alloc(kvcalloc(regions, sizeof(*rs->word), GFP_KERNEL));
 	rs->lock.bits = ddr_alloc(kvzalloc(map, GFP_KERNEL));

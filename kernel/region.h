@@ -7,10 +7,9 @@
 
 /*
  * One atomic word per region: GRANTED, TOUCHED, ERROR, and the number of writes in flight.
- * ddr_region_get: true and counted if the region is granted. Otherwise @bio is parked on it, a
- * LOCK request is queued unless one is outstanding, and false is returned; the bio comes back
- * through ddr_io_rerun() after GRANT, or ends on REFUSE. One atomic operation in the fast path,
- * no lock. Any context that may submit bios.
+ * ddr_region_get: counted if the region is granted. Otherwise @w waits for it, and a LOCK request
+ * is queued unless one is outstanding; it asks again after GRANT, or ends on REFUSE. One atomic
+ * operation in the fast path, no lock. Any context.
  */
 struct ddr_regions *ddr_regions_make(u64 regions);	/* NULL: no memory; may sleep */
 void ddr_regions_drop(struct ddr_regions *rs);		/* NULL is allowed */
@@ -20,8 +19,7 @@ void ddr_regions_drop(struct ddr_regions *rs);		/* NULL is allowed */
  * bio is in the target.
  */
 void ddr_regions_grow(struct ddr_array *a, struct ddr_regions *grown);
-/* while parked, bio->bi_private is ours */
-bool ddr_region_get(struct ddr_array *a, u64 region, struct bio *bio);
+enum ddr_turn ddr_region_get(struct ddr_array *a, u64 region, struct ddr_wait *w);
 /*
  * @error: a member write of this bio did not succeed and no failure of the member was agreed:
  * the region must be resynced. Any context.

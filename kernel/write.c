@@ -189,18 +189,20 @@ static void ddr_write_start(struct ddr_io *io)
 {
 	struct ddr_array *a = io->t->array;
 
-	if (!ddr_array_admit(a, io->bio, true))
+	if (!ddr_io_got(io, ddr_array_admit(a, &io->wait, true, true)))
 		return;
 	ddr_io_piece(io);
 	if (!io->t->nosync) {
 		u64 region = io->block >> a->region_blocks_shift;
+		enum ddr_turn turn = ddr_region_get(a, region, &io->wait);
 
-		/* once it is parked the bio may run on another CPU at any time */
-		if (!ddr_region_get(a, region, io->bio)) {
+		if (unlikely(turn == DDR_WAIT)) {
+			/* it may run on another CPU at any time */
 			ddr_point_wait(DDR_PT_REGION_PARKED);
 			trace_ddraid_region_wait(a, region);
-			return;
 		}
+		if (!ddr_io_got(io, turn))
+			return;
 		io->flags |= DDR_IO_REGION;
 	}
 	ddr_io_enter(io, DDR_PH_TAKE);
