@@ -14,6 +14,7 @@ int ddr_io_map(struct ddr_target *t, struct bio *bio)
 
 	io->t = t;
 	io->bio = bio;
+	io->range.locked = 0;
 	io->wait.status = BLK_STS_OK;
 	io->buf = NULL;
 	io->gen = NULL;

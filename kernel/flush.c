@@ -49,7 +49,7 @@ static bool ddr_flush_park(struct ddr_io *io, unsigned long roles)
 static void ddr_flush_send(struct ddr_io *io, u32 todo)
 {
 	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
-		ddr_io_turn_away(io, false);
+		ddr_io_turn_away(io);
 		return;
 	}
 	ddr_point_wait(DDR_PT_FLUSH_GATE);

@@ -106,7 +106,6 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
 
 void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w)
 {
-	atomic_dec(&a->nr_parked);
 	a->wake(w);
 }
 
@@ -115,6 +114,7 @@ void ddr_waits_over(struct ddr_array *a, struct list_head *waits)
 	struct ddr_wait *w, *next;
 
 	list_for_each_entry_safe(w, next, waits, list) {
+		atomic_dec(&a->nr_parked);
 		ddr_wait_over(a, w);
 		cond_resched();
 	}

@@ -112,35 +112,11 @@ void ddr_io_refused(struct ddr_io *io)
 	ddr_io_finish(io, io->wait.status);
 }
 
-void ddr_io_turn_away(struct ddr_io *io, bool daemon)
+void ddr_io_turn_away(struct ddr_io *io)
 {
-	blk_status_t status;
-
 	ddr_io_drop(io, io->flags & DDR_IO_SENT);
-	if (ddr_array_bounces(io->t->array, daemon, &status)) {
-		ddr_io_finish(io, status);
-		return;
-	}
 	ddr_io_defer(io, DDR_PH_START);
 	ddr_point_wait(DDR_PT_TURNED_AWAY);
-}
-
-static void ddr_io_woken(struct work_struct *work)
-{
-	struct ddr_range *range = container_of(work, struct ddr_range, work);
-	struct ddr_io *io = container_of(range, struct ddr_io, range);
-
-	/*
-	 * cancelled: it asks for its range again, unless it is ended, and then learns why it may
-	 * not wait
-	 */
-	if (!range->locked) {
-		ddr_io_turn_away(io, false);
-		return;
-	}
-	trace_ddraid_range_locked(io->t->array, io->block, io->blocks, range->write);
-	io->flags |= DDR_IO_RANGE;
-	ddr_io_run(io);
 }
 
 bool ddr_io_lock(struct ddr_io *io, bool write)
@@ -148,26 +124,17 @@ bool ddr_io_lock(struct ddr_io *io, bool write)
 	struct ddr_array *a = io->t->array;
 	u64 block = io->block;
 	u32 blocks = io->blocks;
-	int ret;
+	enum ddr_turn turn;
 
+	if (io->range.locked)		/* it has waited for it, or has kept it */
+		return true;
 	io->range.start = block;
 	io->range.count = blocks;
 	io->range.write = write;
-	io->range.wake = ddr_io_woken;
-	io->range.wq = ddr_io_wq(io);
-	ret = ddr_range_lock(a, &io->range);
-	switch (ret) {
-	case 0:
-		io->flags |= DDR_IO_RANGE;
-		return true;
-	case -EINPROGRESS:
+	turn = ddr_range_lock(a, &io->range, &io->wait);
+	if (unlikely(turn == DDR_WAIT))
 		trace_ddraid_range_wait(a, block, blocks, write);
-		return false;
-	default:
-		/* -ENOTCONN: the wait would have been for the daemon, which is gone */
-		ddr_io_turn_away(io, ret == -ENOTCONN);
-		return false;
-	}
+	return ddr_io_got(io, turn);
 }
 
 /* ---- member bios ----------------------------------------------------------- */
@@ -290,11 +257,11 @@ void ddr_io_drop(struct ddr_io *io, bool error)
 	struct ddr_array *a = io->t->array;
 
 	ddr_io_drop_buf(io);
-	if (io->flags & DDR_IO_RANGE)
+	if (io->range.locked)
 		ddr_range_unlock(a, &io->range);
 	if (io->flags & DDR_IO_REGION)
 		ddr_region_put(a, io->block >> a->region_blocks_shift, error);
-	io->flags &= ~(DDR_IO_RANGE | DDR_IO_REGION | DDR_IO_SENT);
+	io->flags &= ~(DDR_IO_REGION | DDR_IO_SENT);
 }
 
 void ddr_io_finish(struct ddr_io *io, blk_status_t status)

@@ -55,10 +55,9 @@ enum ddr_phase {
 /* Flags of a struct ddr_io; only one context at a time owns the io, so plain bits suffice. */
 enum {
 	DDR_IO_REGION	= 1u << 0,	/* counted in its region */
-	DDR_IO_RANGE	= 1u << 1,	/* holds its range */
 	/* a mismatch was found; this is the second read, under the range */
-	DDR_IO_RECHECK	= 1u << 2,
-	DDR_IO_SENT	= 1u << 3,	/* part of this write may be on the members */
+	DDR_IO_RECHECK	= 1u << 1,
+	DDR_IO_SENT	= 1u << 2,	/* part of this write may be on the members */
 };
 
 /* Roles (bits) that one read needs. */
@@ -77,7 +76,7 @@ struct ddr_io {
 	struct ddr_buf		*buf;
 	/* the generation of member states that it is counted in, or NULL */
 	struct ddr_gen		*gen;
-	struct ddr_range	range;
+	struct ddr_range	range;		/* ->locked: it holds it */
 	struct ddr_wait		wait;		/* gate.h */
 	enum ddr_phase		phase;		/* ddr_io_enter() */
 	struct delayed_work	work;		/* phase.c */
@@ -221,17 +220,16 @@ static inline bool ddr_io_got(struct ddr_io *io, enum ddr_turn turn)
 }
 
 /*
- * Locks the range of the piece; false: it continues from bio_wq, in its phase TAKE, once that is
- * locked, and the caller must not use the io any more.
+ * In the phase TAKE: locks the range of the piece, or finds that it is locked by now. False: as
+ * ddr_io_got().
  */
 bool ddr_io_lock(struct ddr_io *io, bool write);
 /*
- * The io must not continue now: releases everything that it holds. Its bio starts again, and
- * waits at the gate if that is still shut; or is ended according to ddr_array_bounces() with
- * @daemon. What was sent of it counts as failed. Process context; does not sleep. The caller must
- * not use the io any more.
+ * The gate was shut meanwhile: releases everything that the io holds. Its bio starts again, and
+ * waits at the gate or ends there. What was sent of it counts as failed. Process context; does not
+ * sleep. The caller must not use the io any more.
  */
-void ddr_io_turn_away(struct ddr_io *io, bool daemon);
+void ddr_io_turn_away(struct ddr_io *io);
 /*
  * Submits one operation of @opf to the member of each of @roles. The io continues in its phase
  * SENT, in any context, once all have ended, perhaps before this returns. Data: the role's

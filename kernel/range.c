@@ -24,6 +24,7 @@
 
 #include "gate.h"
 #include "range.h"
+#include "trace.h"
 
 #define DDR_RANGE_BUCKET_BITS	10
 #define DDR_UNIT_BLOCKS		(1u << DDR_GEO_UNIT_SHIFT)
@@ -100,13 +101,14 @@ static bool ddr_range_blocked(const struct ddr_range_bucket *b, const struct ddr
 	return false;
 }
 
-/* Under the bucket's lock. After queue_work() @r may be freed. */
+/* Under the bucket's lock. The I/O may run, and @r be freed, before this returns. */
 static void ddr_range_notify(struct ddr_ranges *rs, struct ddr_range *r)
 {
 	lockdep_assert_held(&ddr_range_bucket(rs, r)->lock);
 	if (!r->ex) {
-		INIT_WORK(&r->work, r->wake);
-		queue_work(r->wq, &r->work);
+		if (r->locked)
+			trace_ddraid_range_locked(rs->array, r->start, r->count, r->write);
+		ddr_wait_over(rs->array, r->wait);
 	} else if (atomic_dec_and_test(&r->ex->waiting)) {
 		queue_work(rs->array->ctl_wq, &rs->ex_work);
 	}
@@ -164,27 +166,27 @@ static void ddr_range_advance(struct ddr_ranges *rs, struct ddr_range_bucket *b,
 	}
 }
 
-int ddr_range_lock(struct ddr_array *a, struct ddr_range *r)
+enum ddr_turn ddr_range_lock(struct ddr_array *a, struct ddr_range *r, struct ddr_wait *w)
 {
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_range_bucket *b = ddr_range_bucket(rs, r);
-	blk_status_t status;
+	enum ddr_turn turn = DDR_GO;
 	unsigned long irq;
-	int ret = 0;
 
 	r->ex = NULL;
 	spin_lock_irqsave(&b->lock, irq);
 	r->locked = !ddr_range_blocked(b, r);
-	if (!r->locked && ddr_range_behind_ex(b, r))
-		ret = ddr_array_bounces(a, true, &status) ? -ENOTCONN : -EINPROGRESS;
-	else if (!r->locked)
-		ret = ddr_array_bounces(a, false, &status) ? -EAGAIN : -EINPROGRESS;
-	if (!ret || ret == -EINPROGRESS) {
+	if (!r->locked) {
+		r->wait = w;
+		turn = ddr_array_bounces(a, ddr_range_behind_ex(b, r), &w->status) ? DDR_END :
+										    DDR_WAIT;
+	}
+	if (turn != DDR_END) {
 		list_add_tail(&r->list, &b->list);
 		b->waiting += !r->locked;
 	}
 	spin_unlock_irqrestore(&b->lock, irq);
-	return ret;
+	return turn;
 }
 
 void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r)
@@ -197,17 +199,18 @@ void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r)
 	list_del(&r->list);
 	if (!r->locked)
 		b->waiting--;
+	r->locked = 0;
 	b->ex -= !!r->ex;
 	ddr_range_advance(rs, b, r);
 	spin_unlock_irqrestore(&b->lock, irq);
 }
 
-void ddr_range_cancel_waiting(struct ddr_array *a)
+void ddr_range_ask_again(struct ddr_array *a)
 {
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_range_bucket *b;
 	struct ddr_range *r, *n;
-	LIST_HEAD(cancelled);
+	LIST_HEAD(taken);
 
 	for (b = rs->bucket; b < rs->bucket + ARRAY_SIZE(rs->bucket); b++) {
 		spin_lock_irq(&b->lock);
@@ -215,15 +218,15 @@ void ddr_range_cancel_waiting(struct ddr_array *a)
 			list_for_each_entry_safe(r, n, &b->list, list) {
 				if (r->locked || r->ex)
 					continue;
-				list_move_tail(&r->list, &cancelled);
+				list_move_tail(&r->list, &taken);
 				b->waiting--;
 			}
-			/* ranges that only waited for a cancelled one */
-			list_for_each_entry(r, &cancelled, list)
+			/* ranges that only waited for one of these */
+			list_for_each_entry(r, &taken, list)
 				ddr_range_advance(rs, b, r);
 		}
 		/* still under the lock, so nobody sees the list in between */
-		list_for_each_entry_safe(r, n, &cancelled, list) {
+		list_for_each_entry_safe(r, n, &taken, list) {
 			list_del(&r->list);
 			ddr_range_notify(rs, r);
 		}

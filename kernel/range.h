@@ -11,23 +11,18 @@
  * reconstructing readers where they overlap; readers share. A bio holds one range at a time,
  * otherwise EX may deadlock with it.
  *
- * ddr_range_lock returns 0: locked. -EINPROGRESS: queued in arrival order, @wake runs on @wq,
- * once. -EAGAIN: it would wait, but the array is killed or in a noflush suspend: give the region
- * back, then end the bio or start it again, as ddr_array_bounces() says. -ENOTCONN: the same, or
- * there is no daemon to end the EX range that it would wait for, and I/O fails without one: do
- * the same, and pass this on to ddr_array_bounces(). @wake finds ->locked set: the range is held
- * now; or clear: the wait was cancelled, act as for -EAGAIN.
+ * ddr_range_lock: if @r is not locked at once, @w waits for it, in the order of arrival. When that
+ * wait is over ->locked is set, and the range is held; or it is clear, and the I/O has to ask
+ * again (ddr_range_ask_again()).
  */
 struct ddr_range {
 	struct list_head	list;		/* in the bucket */
 	u64			start;		/* block */
 	u32			count;		/* blocks */
 	u8			write;		/* 1: writer, 0: reader */
-	u8			locked;
-	struct work_struct	work;
-	struct workqueue_struct	*wq;		/* where it is woken */
-	work_func_t		wake;		/* of @work; NULL: a piece of an EX range */
-	struct ddr_ex		*ex;		/* used by range.c */
+	u8			locked;		/* it is held; only its owner may look */
+	struct ddr_wait		*wait;		/* while it is not locked */
+	struct ddr_ex		*ex;		/* used by range.c; NULL: of an I/O */
 };
 int ddr_ranges_init(struct ddr_array *a);
 /*
@@ -37,10 +32,10 @@ int ddr_ranges_init(struct ddr_array *a);
 void ddr_ranges_end(struct ddr_array *a);
 /* ended, and ctl_wq is destroyed: no work of it may run */
 void ddr_ranges_free(struct ddr_array *a);
-int ddr_range_lock(struct ddr_array *a, struct ddr_range *r);
+enum ddr_turn ddr_range_lock(struct ddr_array *a, struct ddr_range *r, struct ddr_wait *w);
 void ddr_range_unlock(struct ddr_array *a, struct ddr_range *r);	/* any context */
-/* all waiters except EX get their wake with locked clear; may sleep */
-void ddr_range_cancel_waiting(struct ddr_array *a);
+/* the wait of all that wait is over, except EX, and they have no range; may sleep */
+void ddr_range_ask_again(struct ddr_array *a);
 /*
  * EX: blocks start..+count (any number of units, at most DDR_EX_MAX_BLOCKS). Sends DRAINED seq
  * once nothing of this node writes there, or reads there to reconstruct. It queues like a

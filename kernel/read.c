@@ -228,7 +228,7 @@ static void ddr_read_mismatch(struct ddr_io *io, u32 roles)
 {
 	struct ddr_array *a = io->t->array;
 
-	if (!(io->flags & DDR_IO_RECHECK) && !(io->flags & DDR_IO_RANGE)) {
+	if (!(io->flags & DDR_IO_RECHECK) && !io->range.locked) {
 		io->flags |= DDR_IO_RECHECK;
 		ddr_io_drop_buf(io);
 		ddr_io_defer(io, DDR_PH_TAKE);
@@ -297,8 +297,7 @@ static void ddr_read_go(struct ddr_io *io)
 			ddr_io_finish(io, BLK_STS_IOERR);
 			return;
 		}
-		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) &&
-		    !(io->flags & DDR_IO_RANGE) && !ddr_io_lock(io, false))
+		if ((io->plan.lost || (io->flags & DDR_IO_RECHECK)) && !ddr_io_lock(io, false))
 			return;
 		ddr_buf_get(io, io->plan.buffers, false, true);
 		ddr_gen_enter(io);
@@ -307,7 +306,7 @@ static void ddr_read_go(struct ddr_io *io)
 		 * daemon's answer
 		 */
 		if (unlikely(ddr_array_stops(io->t->array, false, false))) {
-			ddr_io_turn_away(io, false);
+			ddr_io_turn_away(io);
 			return;
 		}
 		/* the plan was made outside of the generation: is it still valid? */

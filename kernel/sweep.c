@@ -15,7 +15,7 @@ void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
 	ddr_array_kick(a);
 	if (a->regions_state)
 		ddr_region_end_parked(a, status);
-	ddr_range_cancel_waiting(a);
+	ddr_range_ask_again(a);
 	ddr_error_requeue_parked(a, status);
 }
 

@@ -74,7 +74,7 @@ static void ddr_write_submit(struct ddr_io *io)
 	 * answer
 	 */
 	if (unlikely(ddr_array_stops(io->t->array, true, io->flags & DDR_IO_SENT))) {
-		ddr_io_turn_away(io, false);
+		ddr_io_turn_away(io);
 		return;
 	}
 	ddr_point_wait(DDR_PT_WRITE_GATE);
@@ -157,16 +157,15 @@ static void ddr_write_failed(struct ddr_io *io)
 		ddr_write_submit(io);
 }
 
-/*
- * The range is ours: nothing else writes these blocks. Process context, not io_wq; may sleep for
- * memory.
- */
-static void ddr_write_locked(struct ddr_io *io)
+/* With its range nothing else writes these blocks. Process context, not io_wq; may sleep for memory. */
+static void ddr_write_take(struct ddr_io *io)
 {
 	const struct ddr_geometry *g = ddr_io_geo(io);
 	u32 roles = io->t->nocalc ? ddr_data_mask(g) : ddr_role_mask(g);
 	bool zeroes = io->op == DDR_OP_ZEROES;
 
+	if (!ddr_io_lock(io, true))
+		return;
 	ddr_buf_get(io, roles, zeroes || g->order == 0, !zeroes);
 	ddr_write_submit(io);
 }
@@ -206,8 +205,7 @@ static void ddr_write_start(struct ddr_io *io)
 		io->flags |= DDR_IO_REGION;
 	}
 	ddr_io_enter(io, DDR_PH_TAKE);
-	if (ddr_io_lock(io, true))
-		ddr_write_locked(io);
+	ddr_write_take(io);
 }
 
 void ddr_write_run(struct ddr_io *io)
@@ -217,7 +215,7 @@ void ddr_write_run(struct ddr_io *io)
 		ddr_write_start(io);
 		break;
 	case DDR_PH_TAKE:
-		ddr_write_locked(io);
+		ddr_write_take(io);
 		break;
 	case DDR_PH_SEND:
 		ddr_write_submit(io);
