@@ -102,15 +102,25 @@
 struct ddr_array;
 struct ddr_channel;
 
+/* What an I/O waits for. */
+enum ddr_reason {
+	DDR_WAIT_GATE,		/* ENABLE, THAW, a daemon that responds: gate.c */
+	DDR_WAIT_REGION,	/* GRANT: region.c */
+	DDR_WAIT_RANGE,		/* the end of I/O of this node that overlaps it: range.c */
+	DDR_WAIT_EX,		/* RELEASE of an EX range that overlaps it: range.c */
+	DDR_WAIT_ANSWER,	/* RESOLVE of a member's error, or of a mismatch: error.c */
+};
+
 /*
- * An I/O as those see it who let it wait (gate.c, region.c). Each of these places has a list of
- * its own, under its own lock, since each waits for something else. A wait always ends in the same
- * way: the I/O continues in a work item of its own, in the phase in which it began to wait, and
- * asks again for what it waited for (ddr_wait_over() in gate.h).
+ * An I/O as the places see it at which it waits. Each place has lists of its own, under a lock of
+ * its own, since at each something else has to happen. The rest is the same for all, and in gate.h:
+ * whether an I/O may wait at all, and how a wait ends. The I/O then continues in a work item of its
+ * own, in the phase in which it began to wait.
  */
 struct ddr_wait {
 	struct list_head	list;		/* of the place, under its lock */
 	u64			region;		/* region.c: the one that it waits for */
+	enum ddr_reason		reason;
 	/* how the I/O has to end that may not wait, or not any longer; else BLK_STS_OK */
 	blk_status_t		status;
 };
@@ -144,7 +154,7 @@ struct ddr_member {
  *
  * A flag that "stops" I/O holds it at the gate, and turns back I/O that has passed the gate and has
  * not sent anything yet (ddr_flags_admit()). A flag that "ends" I/O ends all waiting I/O, and all
- * that would have to wait (ddr_array_bounces()); the code that sets it sweeps all lists afterwards
+ * that would have to wait (ddr_wait_ends()); the code that sets it sweeps all lists afterwards
  * (sweep.c).
  *
  * ENABLED L		set: ENABLE (heard.c); for nosync when the array is made (array.c)
@@ -246,7 +256,7 @@ struct ddr_array {
 	struct ddr_target __rcu	*active;	/* the instance whose devices are used */
 	/* struct ddr_wait: for ENABLE, THAW or a daemon; under lock */
 	struct list_head	parked;
-	/* all parked bios: here, in region.c and in error.c */
+	/* all I/O that waits for the daemon, here and elsewhere */
 	atomic_t		nr_parked;
 	struct ddr_regions	*regions_state;	/* region.c */
 	struct ddr_ranges	*ranges;	/* range.c */

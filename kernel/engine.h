@@ -25,7 +25,8 @@ void ddr_error_redeclare(struct ddr_array *a);
 void ddr_error_forget(struct ddr_array *a, u32 member);
 /* the daemon has set it to OUT; process context */
 void ddr_error_out(struct ddr_array *a, u32 member);
-void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status);
+/* ends all that wait for an answer, if they may not wait any longer; may sleep */
+void ddr_error_end_waits(struct ddr_array *a);
 /*
  * Is APPLIED of an earlier DDR_U_MEMBER of this member still pending? Then another one is
  * refused with -EBUSY. Under ctl_mutex.

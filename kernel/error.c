@@ -33,7 +33,7 @@ struct ddr_error {
 	struct ddr_krec		krec;
 	bool			open;		/* DDR_U_RESOLVE is expected */
 	u32			answer;		/* enum ddr_resolve, of the last closed one */
-	struct list_head	waiting;	/* struct ddr_io */
+	struct list_head	waiting;	/* struct ddr_wait of struct ddr_io */
 };
 
 struct ddr_errors {
@@ -46,7 +46,8 @@ struct ddr_errors {
 	 * now; also read without the lock
 	 */
 	u32			flush_lost;
-	struct list_head	mismatches;	/* struct ddr_io, each with a record of its own */
+	/* struct ddr_wait of struct ddr_io, each with a record of its own */
+	struct list_head	mismatches;
 	struct ddr_error	error[DDR_NR_ERRORS];
 };
 
@@ -205,14 +206,6 @@ void ddr_error_of_flush_op(struct ddr_io *io, u32 role)
 		ddr_error_report(io, ddr_io_member(io, role), class);
 }
 
-/* Under the lock. */
-static void ddr_error_wait(struct ddr_io *io, struct list_head *list)
-{
-	lockdep_assert_held(&io->t->array->engine->errors->lock);
-	list_add_tail(&io->parked, list);
-	atomic_inc(&io->t->array->nr_parked);
-}
-
 /*
  * Under the lock. A flush that a noflush suspend hands back comes again as a new one, which does
  * not know the members that failed it. So the array remembers them: no flush of these members
@@ -255,21 +248,18 @@ static void ddr_error_park_unlock(struct ddr_io *io, struct ddr_error *e, u32 ac
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
 	bool waits = e && e->open, ended;
-	blk_status_t status;
 
 	lockdep_assert_held(&es->lock);
-	ended = ddr_array_bounces(a, true, &status);
-	if (!ended && waits)
-		ddr_error_wait(io, &e->waiting);
-	else if (!ended)
+	ended = waits && !ddr_wait_begin(a, &io->wait, DDR_WAIT_ANSWER, &e->waiting);
+	if (ended)
+		ddr_error_ends(es, io, io->wait.status);
+	else if (!waits)
 		io->action = action;
-	else
-		ddr_error_ends(es, io, status);
 	spin_unlock_irqrestore(&es->lock, irq);
 	if (ended)
-		ddr_io_finish(io, status);
+		ddr_io_finish(io, io->wait.status);
 	else if (!waits)
-		ddr_io_compute(io, DDR_PH_ASKED);
+		ddr_io_defer(io, DDR_PH_ASKED);
 }
 
 void ddr_error_park(struct ddr_io *io, u32 member, u32 class)
@@ -322,17 +312,15 @@ void ddr_error_park_mismatch(struct ddr_io *io)
 {
 	struct ddr_array *a = io->t->array;
 	struct ddr_errors *es = a->engine->errors;
-	blk_status_t status;
 	unsigned long irq;
-	bool ended;
+	bool waits;
 
 	ddr_io_enter(io, DDR_PH_ASKED);
 	INIT_LIST_HEAD(&io->mismatch.link);
 	trace_ddraid_park(a, DDR_NO_MEMBER, io->op, io->block, io->blocks);
 	spin_lock_irqsave(&es->lock, irq);
-	ended = ddr_array_bounces(a, true, &status);
-	if (!ended) {
-		ddr_error_wait(io, &es->mismatches);
+	waits = ddr_wait_begin(a, &io->wait, DDR_WAIT_ANSWER, &es->mismatches);
+	if (waits) {
 		io->mismatch.rec = (struct ddr_rec) {
 			.type = DDR_K_MISMATCH,
 			.seq = ++es->seq,
@@ -345,8 +333,8 @@ void ddr_error_park_mismatch(struct ddr_io *io)
 		ddr_channel_queue(a, &io->mismatch);
 	}
 	spin_unlock_irqrestore(&es->lock, irq);
-	if (ended)
-		ddr_io_finish(io, status);
+	if (!waits)
+		ddr_io_finish(io, io->wait.status);
 }
 
 void ddr_error_redeclare(struct ddr_array *a)
@@ -363,7 +351,7 @@ void ddr_error_redeclare(struct ddr_array *a)
 		e->krec.rec.flags |= DDR_F_RESENT;
 		ddr_channel_queue(a, &e->krec);
 	}
-	list_for_each_entry(io, &es->mismatches, parked) {
+	list_for_each_entry(io, &es->mismatches, wait.list) {
 		ddr_channel_unqueue(a, &io->mismatch);
 		io->mismatch.rec.flags |= DDR_F_RESENT;
 		ddr_channel_queue(a, &io->mismatch);
@@ -392,11 +380,11 @@ static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, 
 		list_splice_tail_init(&e->waiting, run);
 		return 0;
 	}
-	list_for_each_entry(io, &es->mismatches, parked) {
+	list_for_each_entry(io, &es->mismatches, wait.list) {
 		if (io->mismatch.rec.seq != seq)
 			continue;
 		ddr_channel_unqueue(a, &io->mismatch);
-		list_move_tail(&io->parked, run);
+		list_move_tail(&io->wait.list, run);
 		return 0;
 	}
 	return -ENOENT;
@@ -405,7 +393,7 @@ static int ddr_error_close(struct ddr_array *a, struct ddr_errors *es, u64 seq, 
 int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 {
 	struct ddr_errors *es = a->engine->errors;
-	struct ddr_io *io, *next;
+	struct ddr_io *io;
 	LIST_HEAD(run);
 	int r;
 
@@ -414,11 +402,9 @@ int ddr_error_resolve(struct ddr_array *a, u64 seq, u32 action)
 	spin_lock_irq(&es->lock);
 	r = ddr_error_close(a, es, seq, action, &run);
 	spin_unlock_irq(&es->lock);
-	list_for_each_entry_safe(io, next, &run, parked) {
-		atomic_dec(&a->nr_parked);
+	list_for_each_entry(io, &run, wait.list)
 		io->action = action;
-		ddr_io_compute(io, DDR_PH_ASKED);
-	}
+	ddr_waits_over(a, &run);
 	return r;
 }
 
@@ -444,24 +430,28 @@ void ddr_error_forget(struct ddr_array *a, u32 member)
 	spin_unlock_irq(&es->lock);
 }
 
-void ddr_error_requeue_parked(struct ddr_array *a, blk_status_t status)
+void ddr_error_end_waits(struct ddr_array *a)
 {
 	struct ddr_errors *es = a->engine->errors;
 	struct ddr_error *e = es->error, *end = e + DDR_NR_ERRORS;
+	blk_status_t status = BLK_STS_OK;
 	struct ddr_io *io, *next;
 	LIST_HEAD(run);
 
 	spin_lock_irq(&es->lock);
-	for (; e < end; e++)
-		list_splice_tail_init(&e->waiting, &run);
-	list_for_each_entry(io, &es->mismatches, parked)
-		ddr_channel_unqueue(a, &io->mismatch);
-	list_splice_tail_init(&es->mismatches, &run);
-	list_for_each_entry(io, &run, parked)
-		ddr_error_ends(es, io, status);
+	if (ddr_wait_ends(a, DDR_WAIT_ANSWER, &status)) {
+		for (; e < end; e++)
+			list_splice_tail_init(&e->waiting, &run);
+		list_for_each_entry(io, &es->mismatches, wait.list)
+			ddr_channel_unqueue(a, &io->mismatch);
+		list_splice_tail_init(&es->mismatches, &run);
+		list_for_each_entry(io, &run, wait.list)
+			ddr_error_ends(es, io, status);
+	}
 	spin_unlock_irq(&es->lock);
-	list_for_each_entry_safe(io, next, &run, parked) {
-		atomic_dec(&a->nr_parked);
+	/* at once: dm has been asked whether it takes them back */
+	list_for_each_entry_safe(io, next, &run, wait.list) {
+		ddr_wait_leave(a, &io->wait);
 		ddr_io_finish(io, status);
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The gate that every bio passes first, and the list of bios that wait at it.
+ * The gate that every bio passes first, and the list of those that wait at it.
  *
  * The gate parks a bio while the state is incomplete (no ENABLE yet), while the daemon has
  * frozen the array, and, for writes, once the daemon was silent for longer than its timeout
@@ -8,11 +8,12 @@
  * ENABLE since its bind extends that time: one that attaches and does not become ready must not
  * keep old member states in use.
  *
- * Code that parks asks ddr_array_bounces() under the lock of its own list; code that sets one of
- * the flags that it checks sweeps all lists afterwards (sweep.c). So either the parker sees the
- * flag, or the sweep sees the bio.
+ * And what all waiting has in common, here, for a region, for a range, for an answer. A place that
+ * lets I/O wait asks ddr_wait_begin() under the lock of its own list; code that sets one of the
+ * flags that it checks sweeps all lists afterwards (sweep.c). So either the place sees the flag, or
+ * the sweep sees the I/O.
  *
- * Must never: let a bio run that the gate should have stopped.
+ * Must never: let an I/O run that the gate should have stopped; use one whose wait is over.
  */
 #include "gate.h"
 
@@ -46,7 +47,13 @@ static bool ddr_array_noflush(struct ddr_array *a)
 	return noflush;
 }
 
-bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status)
+/* Only the end of other I/O comes without the daemon. */
+static bool ddr_wait_is_for_daemon(enum ddr_reason reason)
+{
+	return reason != DDR_WAIT_RANGE;
+}
+
+bool ddr_wait_ends(struct ddr_array *a, enum ddr_reason reason, blk_status_t *status)
 {
 	unsigned long flags = READ_ONCE(a->flags);
 	unsigned long alone = BIT(DDR_A_DETACHED) | BIT(DDR_A_FAIL_NO_DAEMON);
@@ -58,11 +65,36 @@ bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status)
 		*status = BLK_STS_DM_REQUEUE;
 	else if ((flags & unserved) == BIT(DDR_A_FLUSH_SUSPEND))
 		*status = BLK_STS_IOERR;
-	else if (daemon && (flags & alone) == alone)
+	else if (ddr_wait_is_for_daemon(reason) && (flags & alone) == alone)
 		*status = BLK_STS_IOERR;
 	else
 		return false;
 	return true;
+}
+
+bool ddr_wait_begin(struct ddr_array *a, struct ddr_wait *w, enum ddr_reason reason,
+		    struct list_head *list)
+{
+	if (ddr_wait_ends(a, reason, &w->status))
+		return false;
+	w->reason = reason;
+	if (ddr_wait_is_for_daemon(reason))
+		atomic_inc(&a->nr_parked);
+	if (list)
+		list_add_tail(&w->list, list);
+	return true;
+}
+
+void ddr_wait_leave(struct ddr_array *a, struct ddr_wait *w)
+{
+	if (ddr_wait_is_for_daemon(w->reason))
+		atomic_dec(&a->nr_parked);
+}
+
+void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w)
+{
+	ddr_wait_leave(a, w);
+	a->wake(w);
 }
 
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
@@ -86,12 +118,8 @@ static enum ddr_turn ddr_array_admit_slow(struct ddr_array *a, struct ddr_wait *
 	} else if (!patient) {
 		w->status = BLK_STS_IOERR;
 		turn = DDR_END;
-	} else if (ddr_array_bounces(a, true, &w->status)) {
-		turn = DDR_END;
 	} else {
-		list_add_tail(&w->list, &a->parked);
-		atomic_inc(&a->nr_parked);
-		turn = DDR_WAIT;
+		turn = ddr_wait_begin(a, w, DDR_WAIT_GATE, &a->parked) ? DDR_WAIT : DDR_END;
 	}
 	spin_unlock_irqrestore(&a->lock, irq);
 	return turn;
@@ -104,17 +132,11 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
 	return ddr_array_admit_slow(a, w, write, patient);
 }
 
-void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w)
-{
-	a->wake(w);
-}
-
 void ddr_waits_over(struct ddr_array *a, struct list_head *waits)
 {
 	struct ddr_wait *w, *next;
 
 	list_for_each_entry_safe(w, next, waits, list) {
-		atomic_dec(&a->nr_parked);
 		ddr_wait_over(a, w);
 		cond_resched();
 	}

@@ -20,33 +20,44 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
  * APPLIED of a later MEMBER waits for it. Any context.
  */
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
-/*
- * For every place that parks bios, under the lock of its list: must @bio not be parked because
- * the array is killed, is in a noflush suspend, is in a flushing one and was never served, or
- * fails I/O without a daemon (@daemon: the wait is for the daemon)? Then returns true, and
- * *@status is how to end it (after the lock was dropped). false: park it. Code that starts a bio
- * again, and so does not park it, needs no lock: what it waits for next asks again. Any context.
- */
-bool ddr_array_bounces(struct ddr_array *a, bool daemon, blk_status_t *status);
-/* Runs all bios of the parked list again. Any context. */
+/* All I/O that waits at the gate asks there again. Any context. */
 void ddr_array_kick(struct ddr_array *a);
+
+/* ---- the one way to wait, for all places where I/O waits -------------------------- */
+
 /*
- * The wait of @w, or of all of @waits, is over: the I/O asks again for what it waited for, in a
- * work item of its own. It has left the list. Any context; with a list process context. The
- * caller must not use the I/O any more.
+ * Under the lock of @list, which belongs to the place: lets @w wait there for @reason (@list is
+ * NULL if the place has a list of other things for it). False: it may not wait, since the array is
+ * killed, is in a noflush suspend, is in a flushing one and was never served, or has no daemon,
+ * which would have to end this wait, and fails I/O then. w->status is how it has to end, after the
+ * lock was dropped.
+ */
+bool ddr_wait_begin(struct ddr_array *a, struct ddr_wait *w, enum ddr_reason reason,
+		    struct list_head *list);
+/* Is that so for I/O that waits for @reason already? True: *@status is how it has to end. */
+bool ddr_wait_ends(struct ddr_array *a, enum ddr_reason reason, blk_status_t *status);
+/*
+ * The wait of @w, or of all of @waits, is over: the I/O continues in a work item of its own, in the
+ * phase in which it began to wait. @w has left its list. Any context; with a list, process context.
+ * The caller must not use the I/O any more.
  */
 void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w);
 void ddr_waits_over(struct ddr_array *a, struct list_head *waits);
-/* The same, but the I/Os end with @status. */
+/*
+ * The same, but the I/O ends with @status. Not for BLK_STS_DM_REQUEUE: the suspend may be over by
+ * then.
+ */
 void ddr_waits_end(struct ddr_array *a, struct list_head *waits, blk_status_t status);
+/* Its wait is over, and the caller continues with the I/O itself. Any context. */
+void ddr_wait_leave(struct ddr_array *a, struct ddr_wait *w);
 
 /* ---- sweep.c ------------------------------------------------------------------- */
 
-/* Asks again for all parked bios, here and elsewhere, whether they may wait; may sleep. */
-void ddr_array_sweep(struct ddr_array *a, blk_status_t status);
+/* All I/O that waits, wherever that is, asks again whether it may wait; may sleep. */
+void ddr_array_sweep(struct ddr_array *a);
 /*
- * .presuspend with dm_noflush_suspending(): hands back all parked bios (here, region.c, range.c,
- * error.c) with BLK_STS_DM_REQUEUE, and from now on everything that would park. May sleep.
+ * .presuspend with dm_noflush_suspending(): hands back all I/O that waits, with BLK_STS_DM_REQUEUE,
+ * and from now on all that would have to wait. May sleep.
  */
 void ddr_array_requeue_parked(struct ddr_array *a);
 /*

@@ -72,7 +72,7 @@ static void ddr_unheard_work(struct work_struct *work)
 	struct ddr_array *a = container_of(work, struct ddr_array, unheard_work);
 
 	if (test_bit(DDR_A_DETACHED, &a->flags) && test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
-		ddr_array_sweep(a, BLK_STS_IOERR);
+		ddr_array_sweep(a);
 }
 
 static enum hrtimer_restart ddr_deadline(struct hrtimer *timer)
@@ -167,7 +167,7 @@ void ddr_array_unbound(struct ddr_array *a)
 		return;
 	DMWARN("%s: the daemon has ended", a->label);
 	if (test_bit(DDR_A_FAIL_NO_DAEMON, &a->flags))
-		ddr_array_sweep(a, BLK_STS_IOERR);
+		ddr_array_sweep(a);
 }
 
 bool ddr_channel_attached(struct ddr_array *a)

@@ -5,8 +5,8 @@
  * the pools).
  *
  * Life of a bio: ddr_io_map() -> ddr_io_run() -> ... -> ddr_io_finish(). Its phase (enum
- * ddr_phase) says where it continues after a wait; a bio that was parked starts again from the
- * beginning.
+ * ddr_phase) says where it continues after a wait (struct ddr_wait), and what it asks for again
+ * then.
  *
  * What may wait for what, so that there is no cycle:
  * - .map and bio_wq may sleep for memory. They then hold a region reference and a range, but no
@@ -49,7 +49,7 @@ enum ddr_phase {
 	DDR_PH_SENT,	/* the members have it; continues when the last of them has ended it */
 	DDR_PH_FAILED,	/* some of them failed: io_wq classifies the errors */
 	DDR_PH_READ,	/* reads: the members' data is there, io_wq computes, compares, copies */
-	DDR_PH_ASKED,	/* waits for the daemon's answer; continues with it on io_wq */
+	DDR_PH_ASKED,	/* waits for the daemon's answer, and continues with it in io->action */
 };
 
 /* Flags of a struct ddr_io; only one context at a time owns the io, so plain bits suffice. */
@@ -80,7 +80,6 @@ struct ddr_io {
 	struct ddr_wait		wait;		/* gate.h */
 	enum ddr_phase		phase;		/* ddr_io_enter() */
 	struct delayed_work	work;		/* phase.c */
-	struct list_head	parked;		/* error.c */
 	u32			action;		/* the daemon's answer, enum ddr_resolve; error.c */
 	struct ddr_krec		mismatch;	/* error.c */
 	u64			block;		/* the current piece: its first block */
@@ -388,7 +387,7 @@ void ddr_error_of_flush_op(struct ddr_io *io, u32 role);
 /*
  * Waits for the daemon's answer to the error of @member and @class, which this io has reported;
  * the answer may have arrived already. Releases the buffer, except that of a flush. The io
- * continues from io_wq, in its phase ASKED with the answer in io->action. If waiting is not
+ * continues from bio_wq, in its phase ASKED with the answer in io->action. If waiting is not
  * allowed, ends the bio. The io is in no generation. Any context; the caller must not use the io
  * any more.
  */

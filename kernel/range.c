@@ -171,15 +171,16 @@ enum ddr_turn ddr_range_lock(struct ddr_array *a, struct ddr_range *r, struct dd
 	struct ddr_ranges *rs = a->ranges;
 	struct ddr_range_bucket *b = ddr_range_bucket(rs, r);
 	enum ddr_turn turn = DDR_GO;
+	enum ddr_reason reason;
 	unsigned long irq;
 
 	r->ex = NULL;
 	spin_lock_irqsave(&b->lock, irq);
 	r->locked = !ddr_range_blocked(b, r);
 	if (!r->locked) {
+		reason = ddr_range_behind_ex(b, r) ? DDR_WAIT_EX : DDR_WAIT_RANGE;
+		turn = ddr_wait_begin(a, w, reason, NULL) ? DDR_WAIT : DDR_END;
 		r->wait = w;
-		turn = ddr_array_bounces(a, ddr_range_behind_ex(b, r), &w->status) ? DDR_END :
-										    DDR_WAIT;
 	}
 	if (turn != DDR_END) {
 		list_add_tail(&r->list, &b->list);

@@ -90,8 +90,8 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 {
 	struct ddr_regions *rs = a->regions_state;
 	struct ddr_park_bucket *b = ddr_park_bucket(rs, region);
-	enum ddr_turn turn = DDR_END;
 	unsigned long irq;
+	bool waits;
 	u64 w;
 
 	spin_lock_irqsave(&b->lock, irq);
@@ -99,12 +99,8 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 		spin_unlock_irqrestore(&b->lock, irq);
 		return DDR_GO;
 	}
-	if (!ddr_array_bounces(a, true, &wait->status)) {
-		wait->region = region;
-		list_add_tail(&wait->list, &b->waits);
-		atomic_inc(&a->nr_parked);
-		turn = DDR_WAIT;
-	}
+	wait->region = region;
+	waits = ddr_wait_begin(a, wait, DDR_WAIT_REGION, &b->waits);
 	spin_unlock_irqrestore(&b->lock, irq);
 	/* LOCK must not overtake CLOSED: ddr_region_sent() requests it then */
 	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
@@ -112,7 +108,7 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 		ddr_region_look_ahead(a, region);
 		ddr_channel_wake(a);
 	}
-	return turn;
+	return waits ? DDR_WAIT : DDR_END;
 }
 
 enum ddr_turn ddr_region_get(struct ddr_array *a, u64 region, struct ddr_wait *wait)
@@ -165,19 +161,19 @@ u32 ddr_region_bits(struct ddr_array *a, u64 region)
 	       (test_bit(region, rs->suspect) ? DDR_RB_SUSPECT_ERROR : 0);
 }
 
-void ddr_region_end_parked(struct ddr_array *a, blk_status_t status)
+void ddr_region_ask_again(struct ddr_array *a)
 {
 	struct ddr_regions *rs = a->regions_state;
 	struct ddr_park_bucket *b;
-	LIST_HEAD(end);
+	LIST_HEAD(waits);
 
 	for (b = rs->park; b < rs->park + ARRAY_SIZE(rs->park); b++) {
 		spin_lock_irq(&b->lock);
-		list_splice_tail_init(&b->waits, &end);
+		list_splice_tail_init(&b->waits, &waits);
 		spin_unlock_irq(&b->lock);
 		cond_resched();
 	}
-	ddr_waits_end(a, &end, status);
+	ddr_waits_over(a, &waits);
 }
 
 void ddr_regions_drop(struct ddr_regions *rs)

@@ -44,7 +44,7 @@ void ddr_region_set_ahead(struct ddr_array *a, u32 regions);
 void ddr_region_close_all(struct ddr_array *a);
 u64 ddr_region_granted_count(struct ddr_array *a);
 u32 ddr_region_bits(struct ddr_array *a, u64 region);
-/* ends all bios parked on regions; may sleep */
-void ddr_region_end_parked(struct ddr_array *a, blk_status_t status);
+/* all that wait for a region ask for it again; may sleep */
+void ddr_region_ask_again(struct ddr_array *a);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Ends all waiting: a suspend, the removal of the array, the loss of a daemon that I/O may not
- * wait for. Each sets a flag that ddr_array_bounces() checks, and sweeps all lists afterwards.
+ * wait for. Each sets a flag that ddr_wait_ends() checks, and sweeps all lists afterwards.
  *
  * Must never: wait for the daemon, since device-mapper calls some of this.
  */
@@ -10,19 +10,19 @@
 #include "range.h"
 #include "region.h"
 
-void ddr_array_sweep(struct ddr_array *a, blk_status_t status)
+void ddr_array_sweep(struct ddr_array *a)
 {
 	ddr_array_kick(a);
 	if (a->regions_state)
-		ddr_region_end_parked(a, status);
+		ddr_region_ask_again(a);
 	ddr_range_ask_again(a);
-	ddr_error_requeue_parked(a, status);
+	ddr_error_end_waits(a);
 }
 
 void ddr_array_requeue_parked(struct ddr_array *a)
 {
 	set_bit(DDR_A_NOFLUSH_SUSPEND, &a->flags);
-	ddr_array_sweep(a, BLK_STS_DM_REQUEUE);
+	ddr_array_sweep(a);
 }
 
 /*
@@ -35,7 +35,7 @@ void ddr_array_fail_unserved(struct ddr_array *a)
 {
 	set_bit(DDR_A_FLUSH_SUSPEND, &a->flags);
 	if (!test_bit(DDR_A_ENABLED, &a->flags))
-		ddr_array_kick(a);	/* all parked bios wait at the gate */
+		ddr_array_kick(a);	/* all that waits does so at the gate */
 }
 
 void ddr_array_suspend_undo(struct ddr_array *a)
@@ -50,5 +50,5 @@ void ddr_array_kill(struct ddr_array *a)
 	if (test_and_set_bit(DDR_A_KILLED, &a->flags))
 		return;
 	DMERR("%s: the daemon stopped serving the array for good, all I/O fails", a->label);
-	ddr_array_sweep(a, BLK_STS_IOERR);
+	ddr_array_sweep(a);
 }

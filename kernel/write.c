@@ -177,10 +177,12 @@ static void ddr_write_take(struct ddr_io *io)
 static void ddr_write_answered(struct ddr_io *io)
 {
 	io->tries = 0;
-	if (io->action == DDR_RES_RETRY)
-		ddr_io_defer(io, DDR_PH_TAKE);
-	else
+	if (io->action != DDR_RES_RETRY) {
 		ddr_io_finish(io, BLK_STS_IOERR);
+		return;
+	}
+	ddr_io_enter(io, DDR_PH_TAKE);
+	ddr_write_take(io);
 }
 
 /* Process context; may sleep for memory. */
