@@ -17,16 +17,7 @@
  */
 #include "gate.h"
 
-static inline bool ddr_flags_admit(unsigned long flags, bool write)
-{
-	unsigned long stop = BIT(DDR_A_KILLED) | BIT(DDR_A_UNJUDGED);
-
-	if (write)
-		stop |= BIT(DDR_A_FROZEN_WRITES) | BIT(DDR_A_WRITES_STOPPED);
-	else
-		stop |= BIT(DDR_A_FROZEN_READS);
-	return (flags & (stop | BIT(DDR_A_ENABLED))) == BIT(DDR_A_ENABLED);
-}
+/* ---- waiting, at any place -------------------------------------------------------- */
 
 /*
  * dm turns BLK_STS_DM_REQUEUE into EIO outside of a noflush suspend, and an interrupted suspend
@@ -97,6 +88,38 @@ void ddr_wait_over(struct ddr_array *a, struct ddr_wait *w)
 	a->wake(w);
 }
 
+void ddr_waits_over(struct ddr_array *a, struct list_head *waits)
+{
+	struct ddr_wait *w, *next;
+
+	list_for_each_entry_safe(w, next, waits, list) {
+		ddr_wait_over(a, w);
+		cond_resched();
+	}
+}
+
+void ddr_waits_end(struct ddr_array *a, struct list_head *waits, blk_status_t status)
+{
+	struct ddr_wait *w;
+
+	list_for_each_entry(w, waits, list)
+		w->status = status;
+	ddr_waits_over(a, waits);
+}
+
+/* ---- the gate ---------------------------------------------------------------------- */
+
+static inline bool ddr_flags_admit(unsigned long flags, bool write)
+{
+	unsigned long stop = BIT(DDR_A_KILLED) | BIT(DDR_A_UNJUDGED);
+
+	if (write)
+		stop |= BIT(DDR_A_FROZEN_WRITES) | BIT(DDR_A_WRITES_STOPPED);
+	else
+		stop |= BIT(DDR_A_FROZEN_READS);
+	return (flags & (stop | BIT(DDR_A_ENABLED))) == BIT(DDR_A_ENABLED);
+}
+
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun)
 {
 	unsigned long flags = READ_ONCE(a->flags);
@@ -130,25 +153,6 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
 	if (likely(!ddr_array_stops(a, write, false)))
 		return DDR_GO;
 	return ddr_array_admit_slow(a, w, write, patient);
-}
-
-void ddr_waits_over(struct ddr_array *a, struct list_head *waits)
-{
-	struct ddr_wait *w, *next;
-
-	list_for_each_entry_safe(w, next, waits, list) {
-		ddr_wait_over(a, w);
-		cond_resched();
-	}
-}
-
-void ddr_waits_end(struct ddr_array *a, struct list_head *waits, blk_status_t status)
-{
-	struct ddr_wait *w;
-
-	list_for_each_entry(w, waits, list)
-		w->status = status;
-	ddr_waits_over(a, waits);
 }
 
 static void ddr_array_kick_work(struct work_struct *work)
