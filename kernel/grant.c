@@ -179,10 +179,8 @@ static void ddr_region_refuse_one(struct ddr_array *a, u64 region, struct list_h
 	} while (!ddr_word_change(rs, region, &w, new));
 	list_splice_tail(&waits, again ? &b->waits : end);
 	spin_unlock_irq(&b->lock);
-	if (again) {
-		ddr_map_set(&rs->lock, region);
-		ddr_channel_wake(a);
-	}
+	if (again)
+		ddr_region_request(a, region);
 }
 
 int ddr_region_refuse(struct ddr_array *a, u64 seq, u64 start, u64 count, int error)

@@ -259,10 +259,8 @@ void ddr_region_sent(struct ddr_array *a, const struct ddr_rec *rec)
 	for (r = rec->start; r < rec->start + rec->count; r++) {
 		cond_resched();
 		w = atomic64_fetch_and(~(DDR_W_CLOSED | DDR_W_ERROR), &rs->word[r]);
-		if (w & DDR_W_WANT) {
-			ddr_map_set(&rs->lock, r);
-			ddr_channel_wake(a);
-		}
+		if (w & DDR_W_WANT)
+			ddr_region_request(a, r);
 	}
 }
 

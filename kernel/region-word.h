@@ -79,4 +79,7 @@ static inline struct ddr_park_bucket *ddr_park_bucket(struct ddr_regions *rs, u6
 	return &rs->park[hash_64(region, DDR_PARK_BITS)];
 }
 
+/* A LOCK for @region has to be sent: notes it, and wakes the daemon. Any context. */
+void ddr_region_request(struct ddr_array *a, u64 region);
+
 #endif

@@ -86,6 +86,12 @@ static bool ddr_region_want(struct ddr_regions *rs, u64 region, u64 *old)
 	return ddr_word_open(w);
 }
 
+void ddr_region_request(struct ddr_array *a, u64 region)
+{
+	ddr_map_set(&a->regions_state->lock, region);
+	ddr_channel_wake(a);
+}
+
 static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct ddr_wait *wait)
 {
 	struct ddr_regions *rs = a->regions_state;
@@ -104,9 +110,8 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 	spin_unlock_irqrestore(&b->lock, irq);
 	/* LOCK must not overtake CLOSED: ddr_region_sent() requests it then */
 	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
-		ddr_map_set(&rs->lock, region);
 		ddr_region_look_ahead(a, region);
-		ddr_channel_wake(a);
+		ddr_region_request(a, region);
 	}
 	return waits ? DDR_WAIT : DDR_END;
 }

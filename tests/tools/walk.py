@@ -60,6 +60,7 @@ FAILS = {
     "ddr_error_of_flush_op": "a member failed",
     "ddr_write_failed": "a member failed",
     "ddr_write_answered": "a member failed",
+    "ddr_io_refused": "it may not wait, and ends",
     "ddr_array_shadow_readable": "a disk is being replaced, and its place is not read any more",
     "ddr_control_fill": "a descriptor that is bound to no array",
 }
