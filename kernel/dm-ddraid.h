@@ -275,7 +275,6 @@ struct ddr_array {
 	bool			gone;		/* no target is left; under ctl_mutex and lock */
 	/* struct ddr_krec that wait for the daemon; under lock */
 	struct list_head	records;
-	struct work_struct	kick_work;	/* reruns parked bios */
 	struct hrtimer		deadline;	/* heard.c */
 	struct work_struct	unheard_work;	/* heard.c */
 	unsigned int		timeout;	/* jiffies; of the bound daemon */

@@ -155,9 +155,8 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
 	return ddr_array_admit_slow(a, w, write, patient);
 }
 
-static void ddr_array_kick_work(struct work_struct *work)
+void ddr_array_kick(struct ddr_array *a)
 {
-	struct ddr_array *a = container_of(work, struct ddr_array, kick_work);
 	LIST_HEAD(run);
 
 	spin_lock_irq(&a->lock);
@@ -166,13 +165,7 @@ static void ddr_array_kick_work(struct work_struct *work)
 	ddr_waits_over(a, &run);
 }
 
-void ddr_array_kick(struct ddr_array *a)
-{
-	queue_work(a->ctl_wq, &a->kick_work);
-}
-
 void ddr_gate_init(struct ddr_array *a)
 {
-	INIT_WORK(&a->kick_work, ddr_array_kick_work);
 	INIT_LIST_HEAD(&a->parked);
 }

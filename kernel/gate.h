@@ -20,7 +20,7 @@ enum ddr_turn ddr_array_admit(struct ddr_array *a, struct ddr_wait *w, bool writ
  * APPLIED of a later MEMBER waits for it. Any context.
  */
 bool ddr_array_stops(struct ddr_array *a, bool write, bool begun);
-/* All I/O that waits at the gate asks there again. Any context. */
+/* All I/O that waits at the gate asks there again; may sleep. */
 void ddr_array_kick(struct ddr_array *a);
 
 /* ---- the one way to wait, for all places where I/O waits -------------------------- */
