@@ -115,6 +115,7 @@ void ddr_io_refused(struct ddr_io *io)
 void ddr_io_turn_away(struct ddr_io *io)
 {
 	ddr_io_drop(io, io->flags & DDR_IO_SENT);
+	ddr_point_wait(DDR_PT_TURNING_AWAY);
 	ddr_io_defer(io, DDR_PH_START);
 	ddr_point_wait(DDR_PT_TURNED_AWAY);
 }

@@ -41,6 +41,7 @@ static const char *const ddr_point_names[DDR_NR_POINTS] = {
 	[DDR_PT_WRITE_GATE] = "write_gate",
 	[DDR_PT_FLUSH_GATE] = "flush_gate",
 	[DDR_PT_READ_GATE] = "read_gate",
+	[DDR_PT_TURNING_AWAY] = "turning_away",
 	[DDR_PT_TURNED_AWAY] = "turned_away",
 	[DDR_PT_REGION_PARKED] = "region_parked",
 	[DDR_PT_MEMBER_READ] = "member_read",

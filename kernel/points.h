@@ -21,6 +21,7 @@ enum ddr_point {
 	DDR_PT_FLUSH_GATE,	/* the same for a flush */
 	DDR_PT_READ_GATE,	/* the same for a read */
 	DDR_PT_RANGE_STEP,	/* a range in a list is examined: only counts */
+	DDR_PT_TURNING_AWAY,	/* an I/O found the gate shut, and is about to start again */
 	/* a bio was turned away and starts again elsewhere; what follows may not use it */
 	DDR_PT_TURNED_AWAY,
 	/* a write was parked on its region; what follows may only use the array */

@@ -4,6 +4,7 @@
 Runs in a guest, with kchan.py, kforget.py and kpoint.py beside it; the argument names a case. dm-ddraid-points.ko and dm-forget
 are loaded.
 """
+import subprocess
 import sys
 import time
 
@@ -175,13 +176,19 @@ def stopped_write(a, ch):
 
 def case_turned_away():
     """A thread that turned a bio away may be late with its next steps: it must not use the bio, and what it uses must still exist when
-    the array is removed."""
+    the array is removed.
+
+    The bio starts again in the same work item, with another function. It may not wait a second time: a work item that is queued with the
+    function that this thread runs would wait for this thread. So the gate is open again by then.
+    """
     with array() as a:
         ch = ready(a)
-        with held("turned_away") as h:
+        with held("turned_away") as h, held("turning_away") as before:
             w = stopped_write(a, ch)
-            h.wait()
+            before.wait()
             ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)     # the daemon is back: another thread runs the bio
+            before.go()
+            h.wait()
             assert w.done() == 0
             a.remove()
             ch.close()
@@ -191,19 +198,17 @@ def case_turned_away():
 
 
 def case_parked_then_gone():
-    """A write is parked on its region, and the device is removed completely before the parking thread continues."""
+    """Write-zeroes waits for its second region, and the device is removed completely before the thread that made it wait continues: that
+    of a work item, since in the caller's the device cannot be removed."""
     with open("/sys/kernel/tracing/events/ddraid/enable", "w", encoding="ascii") as f:
         f.write("1")
     with array() as a:
-        ch = ready(a)
-        ch.send(FREEZE)
-        w = IO(a.path, 256, 0x22)                       # a region that was not granted
-        a.wait_parked(1)
+        ch = ready(a)                                   # the first region is granted
         with held("region_parked") as h:
-            ch.send(THAW)                               # from here on it is a work item that runs it
+            z = subprocess.Popen(["blkdiscard", "-z", "-l", str(2 * 256 * BLOCK), a.path], stderr=subprocess.DEVNULL)
             h.wait()
             ch.send(KILL)
-            assert w.done() != 0
+            assert z.wait(10) != 0
             a.remove()
             ch.close()
             time.sleep(2)
