@@ -32,6 +32,7 @@
 #include "daemon/ending.h"
 #include "daemon/group/corosync.h"
 #include "daemon/group/fence.h"
+#include "daemon/group/link.h"
 #include "daemon/ipc/ipc_server.h"
 #include "daemon/kernel/kchan.h"
 #include "daemon/kernel/uevent.h"
@@ -535,6 +536,7 @@ static int serve(struct process *p)
 	ddr_kctl_close(d->kctl);
 	ddr_ipcs_close(d);
 	ddr_fence_close(d->fence);
+	ddr_link_close(d);
 	ddr_corosync_close(d->corosync);
 	return 0;
 }

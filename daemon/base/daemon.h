@@ -25,6 +25,7 @@
 struct ddr_kctl;
 struct ddr_ipcs;
 struct ddr_corosync;
+struct ddr_link;
 struct ddr_fence;
 struct ddr_transport_ops;
 struct ddr_daemon;
@@ -55,6 +56,7 @@ struct ddr_daemon {
 	uint8_t boot_id[16];
 	const struct ddr_transport_ops *transport;
 	struct ddr_corosync *corosync;	/* NULL with another transport */
+	struct ddr_link *link;		/* the same; NULL until an array has joined its group */
 	struct ddr_fence *fence;	/* the same */
 	struct ddr_kctl *kctl;
 	void (*wake)(struct ddr_daemon *d);	/* the daemon does not rest any more; NULL: it never does */

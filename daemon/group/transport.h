@@ -18,15 +18,15 @@ struct ddr_daemon;
 
 struct ddr_transport_events {
 	/*
-	 * A new view: node ids in ascending order, and the pid of each node's process. @ring: the membership of the cluster that it
-	 * belongs to; a process that joins or leaves changes the view but not the ring. If a node's daemon left and joined in one
-	 * event, a view without it is delivered in between.
+	 * A new view: node ids in ascending order, and a number of each: a node that left the array and came back has another one.
+	 * @ring: the membership of the cluster that it belongs to; a process that joins or leaves changes the view but not the ring.
+	 * If a node left and joined in one event, a view without it is delivered in between.
 	 */
-	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring);
+	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *numbers, uint32_t n, uint64_t ring);
 	/* The last report of the quorum service: the cluster's members, and the ring. May come before or after the view. */
 	void (*quorum)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
-	/* The daemon of a node from which no message was accepted so far uses another version of the protocol. May come more than once. */
+	/* The daemon of a node speaks only other versions of the protocol, so this node does not join. May come more than once. */
 	void (*foreign)(void *ctx, uint32_t node, uint16_t version);
 	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */
 	void (*lost)(void *ctx, const char *why);
@@ -50,7 +50,7 @@ struct ddr_transport_ops {
 	uint32_t (*nodes)(const struct ddr_daemon *d);
 	/* A node's name for messages. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
-	/* Joins the group of array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
+	/* Takes part in array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);
 	/* Queues a message; false if the queue is full. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The messages of the process group of an array: what goes over the wire.
+ * The messages of the daemons' process group: what goes over the wire. Those of arrays come first, those of the nodes themselves at the end.
  *
  * Every message is one CPG message: a header and a body, both of little-endian
  * fields without padding, in the order in which they stand here. lib/wire/msg.c is the
@@ -114,6 +114,27 @@ enum ddr_map_op {
 	DDR_MAP_OP_CLEAN	= 3,	/* parity is correct in the whole region */
 	DDR_MAP_OP_SUSPECT	= 4,	/* as DEGRADED, the state becomes needs-sync, "suspect" is set */
 	DDR_MAP_OP_ACCEPT	= 5,	/* "suspect" is dropped */
+};
+
+/*
+ * The messages of a node's daemon about itself. lib/wire/node_msg.c is the only code that reads or writes them.
+ *
+ *	header (16 bytes)
+ *	u32 magic, u16 version of this header, u16 type, u32 length (of all), u32 sender (node id)
+ *
+ * The header and HELLO's versions stay as they are in all releases; a HELLO may become longer at its end.
+ */
+#define DDR_NODE_MAGIC		0x646e4444u	/* "DDnd" */
+#define DDR_NODE_VERSION	1u
+#define DDR_NODE_HEADER		16u		/* bytes */
+#define DDR_NODE_RIDES		64u		/* arrays of one daemon */
+#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 16u + 24u * DDR_NODE_RIDES)	/* bytes, header included */
+
+enum ddr_node_msg_type {
+	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u32 0, u32 n, u32 0, then n times
+					 * what RIDE has: the arrays in which the sender takes part */
+	DDR_N_RIDE		= 2,	/* u8[16] array uuid, u32 number (not 0), u32 0: the sender takes part in the array from here on */
+	DDR_N_OFF		= 3,	/* as RIDE: it does not any more */
 };
 
 #endif

@@ -16,7 +16,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
 FORMATS = "lib/disk/format.h lib/disk/layout.h"
-LIB = "include lib lib/math lib/disk lib/wire lib/cluster"
+LIB = "include lib lib/math lib/disk lib/wire lib/cluster lib/node"
 ROOMS = {
     # what is on disks, on the wire and in the channel
     "include": "",
@@ -25,7 +25,8 @@ ROOMS = {
     "lib/disk": "include lib/math lib/error.h",
     "lib/wire": "include lib/math",
     "lib/cluster": f"include lib/math lib/wire lib/error.h {FORMATS}",
-    "lib": "include lib/math lib/disk lib/wire lib/cluster",
+    "lib/node": "include lib/math lib/wire",
+    "lib": "include lib/math lib/disk lib/wire lib/cluster lib/node",
     # the daemon
     "daemon/base": LIB,
     "daemon/disk": f"{LIB} daemon/base",

@@ -21,9 +21,11 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
+#include "daemon/group/link.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
+#include "lib/wire/node_msg.h"
 
 #define QUEUE	DDR_SM_MAX_OUT	/* of both transports: that many of the longest messages */
 
@@ -41,17 +43,27 @@ static struct {
 	unsigned int open;		/* handles */
 	unsigned int refused, sent, received, views;
 	uint32_t last;			/* number in the last message */
+	struct { size_t len; uint8_t msg[DDR_NODE_MSG_MAX]; } own[8];	/* what the daemon said about itself, and that has not come back yet */
+	unsigned int n_own;
 	int pipe[2];
 	qb_loop_t *loop;
 	cpg_model_v1_data_t calls;
 	void *context;
+	struct {				/* the array's own group */
+		cpg_model_v1_data_t calls;
+		void *context;
+		int pipe[2];
+		unsigned int joined, told;	/* changes of its members, and those that were told */
+		uint32_t other;			/* pid of a process of node 2 in it; 0: none */
+	} own_group[2];
 	bool whole;			/* messages are of the protocol */
 	uint32_t pid2;			/* of node 2, in the last view */
+	unsigned int named;		/* times that node 2 was named */
 	unsigned int foreign;		/* times that a node was reported as of another release */
-	unsigned int views_at;		/* views that had been reported when the last message came */
 	uint64_t ring, quorum_ring;	/* of the last view, and of the last quorum report */
 	uint32_t nodes, largest_node;	/* of the last view */
 	uint32_t quorum_nodes;
+	bool quorate;			/* as the last report had it */
 	struct ddr_quorum quorum;	/* what the quorum service reports */
 	bool may_lose, lost;
 	char why[256];
@@ -76,6 +88,15 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 	(void)model;
 	if (play.opens != CS_OK)
 		return play.opens;
+	if (((cpg_model_v1_data_t *)data)->cpg_totem_confchg_fn == NULL) {
+		unsigned int i = play.own_group[0].context != NULL;
+
+		assert_null(play.own_group[i].context);
+		memcpy(&play.own_group[i].calls, data, sizeof(play.calls));
+		play.own_group[i].context = context;
+		*handle = 2 + i;
+		return CS_OK;
+	}
 	memcpy(&play.calls, data, sizeof(play.calls));
 	play.context = context;
 	*handle = 1;
@@ -85,15 +106,18 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 
 cs_error_t cpg_finalize(cpg_handle_t handle)
 {
-	(void)handle;
+	if (handle >= 2) {
+		play.own_group[handle - 2].context = NULL;
+		play.own_group[handle - 2].joined = play.own_group[handle - 2].told = 0;
+		return CS_OK;
+	}
 	play.open--;
 	return CS_OK;
 }
 
 cs_error_t cpg_fd_get(cpg_handle_t handle, int *fd)
 {
-	(void)handle;
-	*fd = play.pipe[0];
+	*fd = handle >= 2 ? play.own_group[handle - 2].pipe[0] : play.pipe[0];
 	return play.asked;
 }
 
@@ -106,21 +130,41 @@ cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
 
 cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 {
-	(void)handle;
-	*context = play.context;
+	*context = handle >= 2 ? play.own_group[handle - 2].context : play.context;
 	return CS_OK;
 }
 
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 {
-	(void)handle, (void)types;
-	return play.dispatches;
+	struct cpg_address list[2] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2 } };
+	char byte;
+
+	(void)types;
+	if (handle == 1)
+		return play.dispatches;
+	if (play.own_group[handle - 2].told == play.own_group[handle - 2].joined)
+		return CS_ERR_TRY_AGAIN;
+	play.own_group[handle - 2].told = play.own_group[handle - 2].joined;
+	assert_int_equal(read(play.own_group[handle - 2].pipe[0], &byte, 1), 1);
+	list[1].pid = play.own_group[handle - 2].other;
+	play.own_group[handle - 2].calls.cpg_confchg_fn(handle, NULL, list, list[1].pid ? 2 : 1, NULL, 0, list, 1);
+	return CS_OK;
+}
+
+static void own_group_changes(unsigned int i)
+{
+	play.own_group[i].joined++;
+	assert_int_equal(write(play.own_group[i].pipe[1], "", 1), 1);
 }
 
 cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *group)
 {
-	(void)handle;
-	assert_int_equal(group->length, strlen("ddraid:") + 36);
+	if (handle >= 2) {
+		assert_int_equal(group->length, strlen("ddraid:") + 36);
+		own_group_changes((unsigned int)handle - 2);
+		return CS_OK;
+	}
+	assert_int_equal(group->length, strlen("ddraid"));
 	play.tried++;
 	return play.joins;
 }
@@ -132,6 +176,12 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 	if (play.answer != CS_OK) {
 		play.refused++;
 		return play.answer;
+	}
+	if (ddr_node_msg_is(iov->iov_base, iov->iov_len)) {
+		assert_true(play.n_own < sizeof(play.own) / sizeof(play.own[0]));
+		play.own[play.n_own].len = iov->iov_len;
+		memcpy(play.own[play.n_own++].msg, iov->iov_base, iov->iov_len);
+		return CS_OK;
 	}
 	take(iov->iov_base, iov->iov_len);
 	play.sent++;
@@ -168,9 +218,11 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 	return &play.quorum;
 }
 
+/* Nothing else asks for a name here than a message of the journal about a node. */
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
 	(void)c;
+	play.named += node == 2;
 	snprintf(buf, size, "node %u", node);
 	return buf;
 }
@@ -226,7 +278,8 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
 {
-	(void)ctx, (void)nodes, (void)quorate;
+	(void)ctx, (void)nodes;
+	play.quorate = quorate;
 	play.quorum_ring = ring;
 	play.quorum_nodes = n;
 	told();
@@ -236,7 +289,6 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 {
 	(void)ctx, (void)node;
 	play.received++;
-	play.views_at = play.views;
 	if (play.whole) {
 		told();
 		return;
@@ -276,6 +328,8 @@ static void begin(const struct ddr_transport_ops *ops)
 	play.dispatches = CS_ERR_TRY_AGAIN;
 	play.largest = 1u << 20;
 	assert_int_equal(pipe(play.pipe), 0);
+	assert_int_equal(pipe(play.own_group[0].pipe), 0);
+	assert_int_equal(pipe(play.own_group[1].pipe), 0);
 	memset(&d, 0, sizeof(d));
 	d.conf.node_id = 1;
 	d.loop = play.loop = qb_loop_create();
@@ -284,10 +338,43 @@ static void begin(const struct ddr_transport_ops *ops)
 
 static void end(void)
 {
+	ddr_link_close(&d);
+	assert_null(play.listener);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_null(play.own_group[i].context);
+		close(play.own_group[i].pipe[0]);
+		close(play.own_group[i].pipe[1]);
+	}
 	close(play.pipe[0]);
 	close(play.pipe[1]);
 	qb_loop_destroy(play.loop);
 	assert_int_equal(play.open, 0);
+}
+
+static void stop(void *data)
+{
+	qb_loop_stop(data);
+}
+
+static void run(unsigned int ms)
+{
+	qb_loop_timer_handle timer;
+
+	assert_int_equal(qb_loop_timer_add(play.loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, play.loop, stop, &timer), 0);
+	qb_loop_run(play.loop);
+}
+
+/* What the daemon says about itself is sent, and comes back to it. */
+static void pump(void)
+{
+	do {
+		while (play.own_group[0].told != play.own_group[0].joined || play.own_group[1].told != play.own_group[1].joined)
+			run(1);
+		for (unsigned int i = 0; i < play.n_own; i++)
+			play.calls.cpg_deliver_fn(1, NULL, 1, (uint32_t)getpid(), play.own[i].msg, play.own[i].len);
+		play.n_own = 0;
+		ddr_link_flush(d.link);
+	} while (play.n_own);
 }
 
 static struct ddr_transport *join(const struct ddr_transport_ops *ops)
@@ -305,25 +392,60 @@ static void leave(struct ddr_transport *t)
 	end();
 }
 
-static void stop(void *data)
-{
-	qb_loop_stop(data);
-}
-
-static void run(unsigned int ms)
-{
-	qb_loop_timer_handle timer;
-
-	assert_int_equal(qb_loop_timer_add(play.loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, play.loop, stop, &timer), 0);
-	qb_loop_run(play.loop);
-}
-
 static bool mcast(struct ddr_transport *t, uint32_t number)
 {
 	uint8_t msg[DDR_SM_MSG_MAX] = { 0 };
 
 	memcpy(msg, &number, sizeof(number));
 	return t->ops->mcast(t, msg, sizeof(msg));
+}
+
+/* A process of node @node says hello, as one that speaks versions from @lowest on; it takes part in the array if @number is not 0. */
+static void says_hello_of(uint32_t node, uint32_t pid, uint16_t lowest, uint32_t number)
+{
+	struct ddr_node_msg msg = { .type = DDR_N_HELLO, .sender = node, .hello = { .lowest = lowest, .highest = lowest, .n = number ? 1 : 0 } };
+	uint8_t buf[DDR_NODE_MSG_MAX];
+	size_t len;
+
+	msg.hello.ride[0].number = number;
+	memcpy(msg.hello.ride[0].uuid, uuid, sizeof(uuid));
+	len = ddr_node_msg_encode(&msg, buf, sizeof(buf));
+	assert_true(len > 0);
+	play.calls.cpg_deliver_fn(1, NULL, node, pid, buf, len);
+}
+
+/* Node @node has been in the array since before. */
+static void says_hello(uint32_t node, uint32_t pid)
+{
+	says_hello_of(node, pid, DDR_MSG_VERSION, pid);
+}
+
+/* It says something about the array. */
+static void says(uint32_t node, uint32_t pid)
+{
+	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
+	uint8_t buf[DDR_SM_MSG_MAX];
+	size_t len;
+
+	memcpy(msg.uuid, uuid, sizeof(msg.uuid));
+	len = ddr_msg_encode(&msg, buf, sizeof(buf));
+	assert_true(len > 0);
+	play.calls.cpg_deliver_fn(1, NULL, node, pid, buf, len);
+}
+
+/* The group has the nodes 1 .. @n on this ring; the last @n_joined are new. */
+static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
+{
+	struct cpg_address list[CPG_MEMBERS_MAX];
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = seq };
+
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (struct cpg_address){ .nodeid = i + 1, .pid = i ? 100 + i : (uint32_t)getpid(), .reason = CPG_REASON_JOIN };
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, list, n, NULL, 0, list + n - n_joined, n_joined);
+	for (uint32_t i = 1; i < n; i++)
+		says_hello(i + 1, 100 + i);
+	pump();
 }
 
 /* ---- the tests ------------------------------------------------------------------- */
@@ -340,6 +462,7 @@ static void waits_until_corosync_takes_it(cs_error_t answer)
 {
 	struct ddr_transport *t = join(&ddr_transport_corosync);
 
+	members(1, 1, 8);
 	play.answer = answer;
 	fill(t);
 	run(60);
@@ -402,100 +525,106 @@ static void messages_to_oneself_wait_for_the_loop(void **state)
 	leave(t);
 }
 
-/* A process of node @node says hello, as one of a newer release; @newer is the difference. */
-static void says_hello_of(uint32_t node, uint32_t pid, uint8_t newer)
-{
-	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
-	uint8_t buf[DDR_SM_MSG_MAX];
-	size_t len;
-
-	memcpy(msg.uuid, uuid, sizeof(msg.uuid));
-	len = ddr_msg_encode(&msg, buf, sizeof(buf));
-	assert_true(len > 0);
-	buf[4] = (uint8_t)(buf[4] + newer);
-	play.calls.cpg_deliver_fn(1, NULL, node, pid, buf, len);
-}
-
-static void says_hello(uint32_t node, uint32_t pid)
-{
-	says_hello_of(node, pid, 0);
-}
-
-/* The group has this node and node 2, which has two processes: a stranger, and the daemon that joined after it. */
-static void two_of_node_two(uint32_t a, uint32_t b)
-{
-	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = a }, { .nodeid = 2, .pid = b } };
-	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
-
-	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
-	play.calls.cpg_confchg_fn(1, NULL, list, 3, NULL, 0, list + 1, 2);
-}
-
-/*
- * A node identifies itself by its daemon's process, so the others have to do so as soon as they know which process that is. Otherwise
- * its HELLO counts as one of another view for them, and theirs for it, until the next change.
- */
-static void the_view_names_the_daemon_once_it_is_heard(void **state)
-{
-	struct ddr_transport *t = join(&ddr_transport_corosync);
-
-	(void)state;
-	play.whole = true;
-	two_of_node_two(50, 100);
-	assert_int_equal(play.views, 1);
-	assert_int_equal(play.pid2, 50);
-	says_hello(2, 100);
-	assert_int_equal(play.views, 2);
-	assert_int_equal(play.pid2, 100);
-	assert_int_equal(play.received, 1);
-	assert_int_equal(play.views_at, 2);		/* its HELLO counts in the view that it is of */
-	says_hello(2, 100);
-	says_hello(2, 50);				/* the stranger is one */
-	says_hello(1, (uint32_t)getpid());
-	assert_int_equal(play.received, 3);
-	assert_int_equal(play.views, 2);
-	leave(t);
-	t = join(&ddr_transport_corosync);
-	play.whole = true;
-	two_of_node_two(100, 50);
-	says_hello(2, 50);				/* as had been reported */
-	assert_int_equal(play.received, 1);
-	assert_int_equal(play.views, 1);
-	leave(t);
-}
-
-/* Another release is reported only of the daemon of another node, not of a process that claims to be one. */
+/* Another release is reported as long as it is in the group and this node takes part in nothing; and this node does not begin to. */
 static void a_daemon_of_another_release_is_told(void **state)
 {
+	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 50 } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
 	struct ddr_transport *t = join(&ddr_transport_corosync);
 
 	(void)state;
-	play.whole = true;
-	two_of_node_two(50, 100);
-	says_hello_of(2, 70, 1);			/* a process that is not in the group */
-	says_hello_of(1, 70, 1);			/* not our daemon */
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, list, 2, NULL, 0, list, 2);
+	says_hello_of(2, 70, DDR_MSG_VERSION + 1, 0);	/* a process that is not in the group */
+	says_hello_of(1, 70, DDR_MSG_VERSION + 1, 0);	/* not our daemon */
+	pump();
 	assert_int_equal(play.foreign, 0);
-	says_hello_of(2, 50, 1);
+	says_hello_of(2, 50, DDR_MSG_VERSION + 1, 0);
+	pump();
 	assert_int_equal(play.foreign, 1);
-	assert_int_equal(play.received, 0);
-	says_hello(2, 100);				/* that one is the daemon */
-	says_hello_of(2, 50, 1);
-	says_hello_of(2, 100, 1);
-	assert_int_equal(play.foreign, 1);
-	assert_int_equal(play.received, 1);
+	assert_int_equal(play.views, 0);
+	t->ops->leave(t);
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	run(60);
+	assert_int_equal(play.foreign, 2);		/* also to an array that comes later, and from the loop */
+	play.calls.cpg_confchg_fn(1, NULL, list, 1, list + 1, 1, NULL, 0);
+	pump();
+	assert_int_equal(play.views, 1);
 	leave(t);
 }
 
-/* The group has the nodes 1 .. @n on this ring; the last @n_joined are new. */
-static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
+/* A second array joins through the same connection, and does not disturb the first. What is for one is not given to the other. */
+static void arrays_share_one_connection(void **state)
 {
-	struct cpg_address list[CPG_MEMBERS_MAX];
-	struct cpg_ring_id ring = { .nodeid = 1, .seq = seq };
+	static const uint8_t other[16] = { 2 };
+	struct ddr_transport *t = join(&ddr_transport_corosync), *second;
 
-	for (uint32_t i = 0; i < n; i++)
-		list[i] = (struct cpg_address){ .nodeid = i + 1, .pid = i ? 100 + i : (uint32_t)getpid(), .reason = CPG_REASON_JOIN };
+	(void)state;
+	play.whole = true;
+	members(2, 1, 8);
+	assert_int_equal(play.views, 1);
+	assert_int_equal(ddr_transport_corosync.join(&second, &d, other, &events, NULL), 0);
+	assert_int_equal(play.open, 1);
+	pump();
+	assert_int_equal(play.views, 2);
+	assert_int_equal(play.nodes, 1);		/* node 2 is not in it */
+	says(2, 101);
+	assert_int_equal(play.received, 1);
+	second->ops->leave(second);
+	pump();
+	says(2, 101);
+	assert_int_equal(play.received, 2);
+	assert_int_equal(play.views, 2);
+	leave(t);
+}
+
+/* A command holds the array, or a daemon of an older release serves it: they are in the array's own group, and not in that of the daemons. */
+static void who_uses_the_array_is_waited_for(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.own_group[0].other = 60;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	members(2, 1, 8);				/* node 2's daemon is another process */
+	run(6000);
+	assert_int_equal(play.views, 0);
+	assert_true(play.named > 0);
+	play.own_group[0].other = 101;			/* only that is left */
+	own_group_changes(0);
+	pump();
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.nodes, 2);
+	play.own_group[0].other = 60;			/* who comes later sees that the array is in use */
+	own_group_changes(0);
+	pump();
+	assert_int_equal(play.views, 1);
+	leave(t);
+}
+
+/* Nothing waits in silence: a process without a hello, for which the arrays of this node wait, is named in the journal. */
+static void who_is_waited_for_is_said(void **state)
+{
+	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 50 } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
-	play.calls.cpg_confchg_fn(1, NULL, list, n, NULL, 0, list + n - n_joined, n_joined);
+	play.calls.cpg_confchg_fn(1, NULL, list, 2, NULL, 0, list, 2);
+	pump();
+	run(4000);
+	assert_int_equal(play.named, 0);
+	run(2000);
+	assert_true(play.named > 0);
+	says_hello(2, 50);
+	pump();
+	assert_int_equal(play.views, 1);
+	play.named = 0;
+	run(6000);
+	assert_int_equal(play.named, 0);
+	leave(t);
 }
 
 /* Finding U9: corosync's ring numbers have 64 bits. Two rings that differ in the upper half alone are two rings, for messages and for quorum. */
@@ -528,7 +657,6 @@ static void the_65th_node_is_turned_away(void **state)
 
 	(void)state;
 	members(DDR_SM_MAX_NODES, DDR_SM_MAX_NODES, 8);
-	assert_int_equal(play.views, 1);
 	assert_int_equal(play.nodes, DDR_SM_MAX_NODES);
 	members(DDR_SM_MAX_NODES + 1, 1, 8);		/* on_lost() fails the test */
 	assert_int_equal(play.nodes, DDR_SM_MAX_NODES);
@@ -556,9 +684,12 @@ static void the_largest_node_id(void **state)
 	play.whole = true;
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
 	play.calls.cpg_confchg_fn(1, NULL, list, 3, NULL, 0, list + 1, 2);
+	says_hello(65, 7);
+	says_hello(UINT32_MAX, 8);
+	pump();
 	assert_int_equal(play.nodes, 3);
 	assert_true(play.largest_node == UINT32_MAX);
-	says_hello(UINT32_MAX, 8);
+	says(UINT32_MAX, 8);
 	assert_int_equal(play.received, 1);
 	leave(t);
 }
@@ -583,6 +714,8 @@ static void a_join_that_is_refused_is_tried_again(void **state)
 		assert_int_equal(play.sent, 0);			/* nothing is sent to a group that was not joined */
 		play.joins = CS_OK;
 		run(60);
+		assert_int_equal(play.sent, 0);			/* nor before it takes part in the array */
+		members(1, 1, 8);
 		assert_int_equal(play.sent, 1);
 		leave(t);
 	}
@@ -596,6 +729,7 @@ static void tell_corosync(void)
 /* It is gone, or was started anew since: views and quorum of this connection say nothing any more. Once. */
 static void corosync_is_lost(void **state)
 {
+	struct cpg_address late = { .nodeid = 3, .pid = 103, .reason = CPG_REASON_JOIN };
 	static const char byte;
 
 	(void)state;
@@ -625,8 +759,8 @@ static void corosync_is_lost(void **state)
 		assert_int_equal(play.open, 0);
 		play.may_lose = false;
 		tell_corosync();
-		members(3, 1, 12);				/* on its way already */
-		says_hello(2, 101);
+		play.calls.cpg_confchg_fn(1, NULL, &late, 1, NULL, 0, &late, 1);	/* on its way already */
+		says(2, 101);
 		assert_true(mcast(t, 9));			/* as to a ring that is no more */
 		run(60);
 		assert_int_equal(play.told, 2);
@@ -649,7 +783,7 @@ static void a_node_removed_from_the_group_loses_it(void **state)
 	play.may_lose = true;
 	play.calls.cpg_confchg_fn(1, NULL, all + 1, 1, all, 1, NULL, 0);
 	assert_true(play.lost);
-	assert_non_null(strstr(play.why, "removed this node from the array's group"));
+	assert_non_null(strstr(play.why, "removed this node from the daemons' group"));
 	leave(t);
 }
 
@@ -663,20 +797,24 @@ static void a_daemon_that_was_replaced_was_gone(void **state)
 	(void)state;
 	play.whole = true;
 	members(2, 1, 8);
-	says_hello(2, 101);
+	says(2, 101);
 	assert_int_equal(play.views, 1);
 	play.pid2 = 0;
 	play.calls.cpg_confchg_fn(1, NULL, now, 2, &left, 1, now + 1, 1);
-	assert_int_equal(play.views, 3);		/* without it, and with it */
-	assert_int_equal(play.pid2, 200);
-	says_hello(2, 101);				/* what the one before had sent */
+	assert_int_equal(play.views, 2);		/* without it */
+	assert_int_equal(play.nodes, 1);
+	says(2, 101);					/* what the one before had sent */
+	says(2, 200);					/* not in the array yet */
 	assert_int_equal(play.received, 1);
 	says_hello(2, 200);
+	assert_int_equal(play.views, 3);
+	assert_int_equal(play.pid2, 200);
+	says(2, 200);
 	assert_int_equal(play.received, 2);
-	now[1].pid = 300;				/* one that nobody heard of is no daemon: the node was there all the time */
+	now[1].pid = 300;				/* one that nobody heard of is no daemon: the array has the same nodes as before */
 	left.pid = 250;
 	play.calls.cpg_confchg_fn(1, NULL, now, 2, &left, 1, now + 1, 1);
-	assert_int_equal(play.views, 4);
+	assert_int_equal(play.nodes, 1);
 	leave(t);
 }
 
@@ -693,7 +831,16 @@ static void members_wait_for_their_ring(void **state)
 	play.calls.cpg_confchg_fn(1, NULL, all, 2, NULL, 0, all + 1, 1);
 	assert_int_equal(play.views, 1);
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	pump();
 	assert_int_equal(play.views, 2);
+	assert_int_equal(play.nodes, 1);		/* it has not said yet in what it takes part */
+	assert_false(play.quorate);			/* and may count for the quorum that this view seems to have */
+	play.quorum = (struct ddr_quorum){ .ring = { .node = 1, .seq = 12 }, .serial = 1, .quorate = true };
+	tell_corosync();
+	assert_false(play.quorate);
+	says_hello(2, 101);
+	assert_true(play.quorate);
+	assert_int_equal(play.views, 3);
 	assert_int_equal(play.nodes, 2);
 	assert_true(play.ring == (12ull << 32 | 1));
 	leave(t);
@@ -709,7 +856,7 @@ static void hostile_messages(void **state)
 
 	(void)state;
 	play.whole = true;
-	says_hello(2, 101);				/* before any view */
+	says(2, 101);					/* before any view */
 	assert_int_equal(play.received, 0);
 	members(2, 1, 8);
 	memset(junk, 0xff, sizeof(junk));
@@ -718,10 +865,12 @@ static void hostile_messages(void **state)
 	len = ddr_msg_encode(&msg, junk, sizeof(junk));	/* with the uuid of no array */
 	assert_true(len > 0);
 	play.calls.cpg_deliver_fn(1, NULL, 2, 101, junk, len);
-	says_hello(3, 101);				/* no member */
+	says(3, 101);					/* no member */
+	says_hello(3, 101);
 	assert_int_equal(play.received, 0);
 	assert_int_equal(play.foreign, 0);
-	says_hello(2, 101);
+	assert_int_equal(play.nodes, 2);
+	says(2, 101);
 	assert_int_equal(play.received, 1);
 	assert_false(t->ops->mcast(t, junk, DDR_SM_MSG_MAX + 1));
 	leave(t);
@@ -746,7 +895,6 @@ static void a_group_may_be_left_within_an_event(void **state)
 		}
 		assert_int_equal(play.told, 2);
 		assert_null(play.leaves);
-		assert_null(play.listener);
 		run(20);
 		assert_int_equal(play.told, 2);
 		end();
@@ -760,7 +908,9 @@ int main(void)
 		cmocka_unit_test(a_corosync_that_refuses_gets_all_that_was_taken),
 		cmocka_unit_test(a_join_says_that_there_is_no_corosync),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
-		cmocka_unit_test(the_view_names_the_daemon_once_it_is_heard),
+		cmocka_unit_test(arrays_share_one_connection),
+		cmocka_unit_test(who_uses_the_array_is_waited_for),
+		cmocka_unit_test(who_is_waited_for_is_said),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(rings_beyond_32_bits_differ),
 		cmocka_unit_test(the_65th_node_is_turned_away),

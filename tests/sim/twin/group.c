@@ -30,9 +30,11 @@ static bool ended(int fd)
 /* ---- process groups ---------------------------------------------------------------- */
 
 static struct { cpg_model_v1_data_t model; struct cpg_name name; } group[SIM_MAX_NODES];
+static struct { cpg_model_v1_data_t model; void *context; int fd; } own[SIM_MAX_NODES];
 static quorum_model_v1_data_t service[SIM_MAX_NODES];
 
 #define MINE(x)	((x)[me - twin_proc])
+#define OWN	3	/* handle */
 
 cs_error_t cpg_initialize(cpg_handle_t *handle, cpg_callbacks_t *callbacks)
 {
@@ -55,6 +57,13 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 	(void)model;
 	if (refused())
 		return CS_ERR_NO_RESOURCES;
+	if (!((cpg_model_v1_data_t *)data)->cpg_totem_confchg_fn) {	/* the array's own group: only daemons are in it here */
+		memcpy(&MINE(own).model, data, sizeof(MINE(own).model));
+		MINE(own).context = context;
+		MINE(own).fd = twin_open(FILE_EVENT);
+		*handle = OWN;
+		return CS_OK;
+	}
 	if (me->cpg_fd)
 		sim_violation(me->s, "node %u joins the group twice", me->n->id);
 	memcpy(&MINE(group).model, data, sizeof(MINE(group).model));
@@ -70,6 +79,10 @@ cs_error_t cpg_finalize(cpg_handle_t handle)
 {
 	if (handle == 1)
 		return CS_OK;
+	if (handle == OWN) {
+		close(MINE(own).fd);
+		return CS_OK;
+	}
 	cluster_gone(me->s, me->n);
 	close(me->cpg_fd);
 	me->cpg_fd = 0;
@@ -78,8 +91,7 @@ cs_error_t cpg_finalize(cpg_handle_t handle)
 
 cs_error_t cpg_fd_get(cpg_handle_t handle, int *fd)
 {
-	(void)handle;
-	*fd = me->cpg_fd;
+	*fd = handle == OWN ? MINE(own).fd : me->cpg_fd;
 	return CS_OK;
 }
 
@@ -92,20 +104,23 @@ cs_error_t cpg_max_atomic_msgsize_get(cpg_handle_t handle, uint32_t *size)
 
 cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 {
-	(void)handle;
-	*context = me->context.cpg;
+	*context = handle == OWN ? MINE(own).context : me->context.cpg;
 	return CS_OK;
 }
 
 cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 {
-	(void)handle;
 	twin_effect();
 	if (ended(me->cpg_fd))
 		return CS_ERR_LIBRARY;
 	if (twin_fails(CALL_BUSY))
 		return CS_ERR_TRY_AGAIN;
+	if (handle == OWN) {
+		twin_file(MINE(own).fd)->count = 1;
+		return CS_OK;
+	}
 	MINE(group).name = *name;
+	me->joined_in = me->s->ring[me->n->part];
 	cluster_joined(me->s, me->n);
 	return CS_OK;
 }
@@ -116,7 +131,8 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 	(void)guarantee;
 	(void)n;
 	twin_effect();
-	if (ended(me->cpg_fd))
+	/* the outputs of the step under way follow; what it means the daemon learns from its loop, by the descriptor */
+	if (twin_file(me->cpg_fd)->ended)
 		return CS_ERR_LIBRARY;
 	if (twin_fails(CALL_BUSY))
 		return CS_ERR_TRY_AGAIN;
@@ -130,6 +146,15 @@ static bool listed(const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint
 	for (uint32_t i = 0; i < n; i++)
 		if (nodes[i] == node && pids[i] == pid)
 			return true;
+	return false;
+}
+
+/* Was the node's process in the group before this ring? Then it comes with its node. */
+static bool comes_with_node(uint32_t node, uint64_t ring)
+{
+	for (unsigned int i = 0; i < me->s->n_nodes; i++)
+		if (me->s->node[i].id == node)
+			return twin_of(me->s, &me->s->node[i])->joined_in < ring;
 	return false;
 }
 
@@ -157,7 +182,14 @@ static void tell_view(const struct ddr_input *in)
 	struct cpg_address now[SIM_MAX_NODES], left[SIM_MAX_NODES], joined[SIM_MAX_NODES];
 	bool ring = in->ring != me->view_ring && me->view_ring;
 	size_t n_left = differ(left, me->view, me->pids, me->n_view, in->nodes, in->pids, in->n_nodes, ring ? CPG_REASON_NODEDOWN : CPG_REASON_PROCDOWN);
-	size_t n_joined = differ(joined, in->nodes, in->pids, in->n_nodes, me->view, me->pids, me->n_view, ring ? CPG_REASON_NODEUP : CPG_REASON_JOIN);
+	size_t n_joined = differ(joined, in->nodes, in->pids, in->n_nodes, me->view, me->pids, me->n_view, CPG_REASON_JOIN);
+	bool nodes = false;
+
+	for (size_t i = 0; i < n_joined && me->n_view; i++)
+		if (comes_with_node(joined[i].nodeid, in->ring)) {
+			joined[i].reason = CPG_REASON_NODEUP;
+			nodes = true;
+		}
 
 	for (uint32_t i = 0; i < in->n_nodes; i++)
 		now[i] = (struct cpg_address){ in->nodes[i], in->pids[i], 0 };
@@ -166,7 +198,7 @@ static void tell_view(const struct ddr_input *in)
 	memcpy(me->pids, in->pids, in->n_nodes * sizeof(me->pids[0]));
 	if (n_left || n_joined)
 		MINE(group).model.cpg_confchg_fn(2, &MINE(group).name, now, in->n_nodes, left, n_left, joined, n_joined);
-	if (in->ring != me->view_ring && me->cpg_fd)
+	if ((in->ring != me->view_ring || nodes) && me->cpg_fd)
 		tell_ring(in);
 }
 
@@ -178,12 +210,25 @@ static uint32_t pid_of(uint32_t node)
 	return 0;
 }
 
+/* This daemon is in the array's own group, and nobody else but daemons. */
+static cs_error_t dispatch_own(void)
+{
+	struct cpg_address self = { .nodeid = me->n->id, .pid = (uint32_t)getpid() };
+
+	if (!twin_file(MINE(own).fd)->count)
+		return CS_ERR_TRY_AGAIN;
+	twin_file(MINE(own).fd)->count = 0;
+	MINE(own).model.cpg_confchg_fn(OWN, NULL, &self, 1, NULL, 0, &self, 1);
+	return CS_OK;
+}
+
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 {
 	const struct ddr_input *in = me->news;
 
-	(void)handle;
 	(void)types;
+	if (handle == OWN)
+		return dispatch_own();
 	me->news = NULL;
 	if (ended(me->cpg_fd))
 		return CS_ERR_LIBRARY;

@@ -124,8 +124,9 @@ void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct dd
 	const char *why;
 
 	me->n->sm = sm;
-	if (me->hears && (in->type == DDR_IN_VIEW || in->type == DDR_IN_QUORUM))
-		me->n->quorate = me->due;
+	/* an array that joins later learns what the process has heard already */
+	if (s->cluster && (in->type == DDR_IN_VIEW || in->type == DDR_IN_QUORUM))
+		me->n->quorate = me->hears ? me->due : me->quorate;
 	done(s, me->n, in);
 	__real_ddr_sm_step(sm, in, outs);
 	ddr_sm_cells(sm, sim_cells);

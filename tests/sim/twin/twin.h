@@ -61,7 +61,7 @@ struct proc {
 	struct { void *cpg, *quorum; } context;
 	int cpg_fd, quorum_fd, fence_fd, control_fd, uevent_fd;
 	uint32_t view[SIM_MAX_NODES], pids[SIM_MAX_NODES], n_view;	/* as the group told it last */
-	uint64_t view_ring;
+	uint64_t view_ring, joined_in;	/* its ring then; the ring in which it joined the group */
 };
 
 extern struct proc twin_proc[SIM_MAX_NODES];

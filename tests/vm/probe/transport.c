@@ -4,11 +4,11 @@
  * reported to it, one line each; reads commands from standard input.
  *
  *	transport UUID			as ddraidd
- *	transport UUID stranger		a process of the group that is not a daemon: it uses cpg alone
+ *	transport UUID stranger		another process of the daemons' group: it uses cpg alone
  *
  * Prints	view RING NODE:PID...	quorum yes|no RING NODE...	message NODE SERIAL	foreign NODE NEWER	lost WHY
- * Reads	send N [BYTES]		N messages; the stranger sends BYTES bytes of garbage, or with BYTES 0 a message
- *				of another version
+ * Reads	send N [BYTES]		N messages; the stranger sends BYTES bytes of garbage, or with BYTES 0 the hello of
+ *				a daemon of another release
  *		quit
  */
 #include <inttypes.h>
@@ -27,9 +27,11 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
+#include "daemon/group/link.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
+#include "lib/wire/node_msg.h"
 
 static struct ddr_daemon d;
 static struct ddr_transport *transport;
@@ -117,15 +119,13 @@ static void send_some(void *data)
 static void send_strange(unsigned int n, unsigned int bytes)
 {
 	static uint8_t buf[4096];
-	struct ddr_msg m = { .type = DDR_M_EX_RELEASE };
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .hello = { .lowest = DDR_MSG_VERSION + 1, .highest = DDR_MSG_VERSION + 1 } };
 	struct iovec iov = { .iov_base = buf, .iov_len = bytes };
 
-	memcpy(m.uuid, uuid, sizeof(m.uuid));
 	memset(buf, 0xa5, sizeof(buf));
-	if (bytes == 0) {
-		iov.iov_len = ddr_msg_encode(&m, buf, sizeof(buf));
-		buf[4]++;	/* the version */
-	}
+	cpg_local_get(cpg, &m.sender);
+	if (bytes == 0)
+		iov.iov_len = ddr_node_msg_encode(&m, buf, sizeof(buf));
 	while (n)
 		n -= cpg_mcast_joined(cpg, CPG_TYPE_AGREED, &iov, 1) == CS_OK;
 	puts("sent");
@@ -171,12 +171,11 @@ static void join(void *data)
 	qb_loop_timer_add(d.loop, QB_LOOP_MED, 100 * QB_TIME_NS_IN_MSEC, NULL, join, &h);
 }
 
-static int join_as_stranger(const char *text)
+static int join_as_stranger(void)
 {
 	cpg_callbacks_t none = { 0 };
-	struct cpg_name name;
+	struct cpg_name name = { .length = 6, .value = "ddraid" };
 
-	name.length = (uint32_t)snprintf(name.value, sizeof(name.value), "ddraid:%s", text);
 	return cpg_initialize(&cpg, &none) == CS_OK && cpg_join(cpg, &name) == CS_OK ? 0 : -1;
 }
 
@@ -193,7 +192,7 @@ int main(int argc, char **argv)
 	d.loop = qb_loop_create();
 	if (!d.loop || qb_loop_poll_add(d.loop, QB_LOOP_MED, STDIN_FILENO, POLLIN, NULL, on_command))
 		return 1;
-	if (stranger && join_as_stranger(argv[1]))
+	if (stranger && join_as_stranger())
 		return 1;
 	if (!stranger && ddr_corosync_open(&d.corosync, d.loop))
 		return 1;
@@ -202,6 +201,7 @@ int main(int argc, char **argv)
 	qb_loop_run(d.loop);
 	if (transport)
 		transport->ops->leave(transport);
+	ddr_link_close(&d);
 	ddr_corosync_close(d.corosync);
 	return 0;
 }

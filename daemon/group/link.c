@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The process group of all daemons, by corosync's libcpg. See link.h.
+ *
+ * When nodes come or go, corosync reports the membership first and the ring after it; when only processes do, it reports the membership
+ * alone. Messages that do not belong to this protocol are dropped, with a few log messages a minute.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <corosync/cpg.h>
+#include <qb/qblog.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/corosync.h"
+#include "daemon/group/link_int.h"
+#include "lib/wire/msg.h"
+
+#define GROUP		"ddraid"
+#define RETRY_MS	5u	/* pause before a queue that corosync did not accept, or a join, is tried again */
+#define BATCH		64u	/* deliveries in one round of the loop */
+#define LINES		5u	/* log messages about dropped messages in a minute */
+
+_Static_assert(CPG_MEMBERS_MAX <= DDR_GROUP_PROCESSES, "all processes of a group fit");
+_Static_assert(DDR_SM_MAX_NODES <= DDR_GROUP_NODES && DDR_ARRAYS_MAX <= DDR_NODE_RIDES, "all views and arrays fit");
+
+static void on_timer(void *data);
+
+static void retry_later(struct ddr_link *l)
+{
+	if (!l->timer && qb_loop_timer_add(l->d->loop, QB_LOOP_HIGH, RETRY_MS * QB_TIME_NS_IN_MSEC, l, on_timer, &l->timer))
+		qb_log(LOG_CRIT, "out of memory for a timer: messages of this node to the cluster wait, and writes with them. Free memory, then: systemctl "
+		       "restart ddraidd; the arrays stay up");
+}
+
+static void close_handle(struct ddr_link *l)
+{
+	if (!l->open)
+		return;
+	l->open = l->joined = false;
+	ddr_link_stop_timer(l, &l->timer);
+	ddr_link_stop_timer(l, &l->silence);
+	qb_loop_poll_del(l->d->loop, l->fd);
+	cpg_finalize(l->handle);
+}
+
+/* The group is lost, for all arrays. */
+static void lose(struct ddr_link *l, const char *why)
+{
+	if (!l->open)
+		return;
+	close_handle(l);
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i])
+			ddr_link_lose_rider(l, l->rider[i], why);
+}
+
+/* ---- sending --------------------------------------------------------------------- */
+
+/* False: corosync did not take it; it is tried again. */
+static bool send_one(struct ddr_link *l, uint8_t *msg, size_t len)
+{
+	struct iovec iov = { .iov_base = msg, .iov_len = len };
+	cs_error_t ret = cpg_mcast_joined(l->handle, CPG_TYPE_AGREED, &iov, 1);
+
+	if (ret != CS_OK)
+		retry_later(l);
+	/* a dead connection also shows at its descriptor, and is reported there */
+	if (ret != CS_OK && ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_INTERRUPT && ret != l->refusal)
+		qb_log(LOG_ERR, "corosync refuses a message to the group " GROUP ": error %d; retrying", ret);
+	if (ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_INTERRUPT)
+		l->refusal = ret;
+	return ret == CS_OK;
+}
+
+static bool send_queue(struct ddr_link *l, struct ddr_rider *r)
+{
+	uint8_t msg[DDR_SM_MSG_MAX];
+
+	while (r->queue.n) {
+		if (!send_one(l, msg, ddr_queue_first(&r->queue, msg)))
+			return false;
+		ddr_queue_drop(&r->queue);
+	}
+	return true;
+}
+
+void ddr_link_flush(struct ddr_link *l)
+{
+	uint8_t msg[DDR_NODE_MSG_MAX];
+	size_t len;
+
+	if (!l->joined || l->timer)
+		return;
+	while ((len = ddr_group_next(&l->group, msg, sizeof(msg))) > 0) {
+		if (!send_one(l, msg, len))
+			return;
+		ddr_group_sent(&l->group);
+	}
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i] && l->group.array[i].stage == DDR_GROUP_RIDES && !send_queue(l, l->rider[i]))
+			return;
+}
+
+/* ---- what corosync says ---------------------------------------------------------- */
+
+static struct ddr_link *link_of(cpg_handle_t handle)
+{
+	struct ddr_link *l;
+	void *ctx;
+
+	if (cpg_context_get(handle, &ctx) != CS_OK)
+		return NULL;
+	l = ctx;
+	return l->open ? l : NULL;
+}
+
+static size_t copy_ids(struct ddr_group_id ids[DDR_GROUP_PROCESSES], const struct cpg_address *list, size_t n)
+{
+	size_t k = n < DDR_GROUP_PROCESSES ? n : DDR_GROUP_PROCESSES;
+
+	for (size_t i = 0; i < k; i++)
+		ids[i] = (struct ddr_group_id){ .node = list[i].nodeid, .pid = list[i].pid };
+	return k;
+}
+
+static bool has_reason(const struct cpg_address *list, size_t n, uint32_t reason)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].reason == reason)
+			return true;
+	return false;
+}
+
+static void on_members(cpg_handle_t handle, const struct cpg_name *name, const struct cpg_address *member,
+		       size_t n_member, const struct cpg_address *left, size_t n_left,
+		       const struct cpg_address *joined, size_t n_joined)
+{
+	struct ddr_group_id now[DDR_GROUP_PROCESSES], gone[DDR_GROUP_PROCESSES];
+	struct ddr_link *l = link_of(handle);
+	bool met = has_reason(joined, n_joined, CPG_REASON_NODEUP);
+
+	(void)name;
+	if (!l)
+		return;
+	n_member = copy_ids(now, member, n_member);
+	n_left = copy_ids(gone, left, n_left);
+	if (ddr_group_members(&l->group, now, n_member, gone, n_left, met || has_reason(left, n_left, CPG_REASON_NODEDOWN), met))
+		ddr_link_tell(l);
+	else
+		lose(l, "corosync removed this node from the daemons' group");
+}
+
+static void on_ring(cpg_handle_t handle, struct cpg_ring_id ring, uint32_t n, const uint32_t *member)
+{
+	struct ddr_link *l = link_of(handle);
+
+	(void)n;
+	(void)member;
+	if (!l)
+		return;
+	ddr_group_ring(&l->group, ddr_link_ring(&(struct ddr_ring_id){ .node = ring.nodeid, .seq = ring.seq }));
+	ddr_link_tell(l);
+}
+
+static void dropped(struct ddr_link *l, uint32_t node, uint32_t pid, const char *why)
+{
+	uint64_t now = ddr_now_ms();
+	char name[DDR_COROSYNC_NAME_LEN];
+
+	if (now >= l->line_until_ms) {
+		l->line_until_ms = now + 60000;
+		l->lines = 0;
+	}
+	if (l->lines >= LINES)
+		return;
+	l->lines++;
+	qb_log(LOG_WARNING, "process %" PRIu32 " of %s in the group " GROUP ": %s; ignored%s", pid,
+	       ddr_corosync_name(l->d->corosync, node, name, sizeof(name)), why, l->lines == LINES ? "; more of it is not logged for a minute" : "");
+}
+
+static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_t node, uint32_t pid, void *msg, size_t len)
+{
+	struct ddr_group_id from = { .node = node, .pid = pid };
+	struct ddr_link *l = link_of(handle);
+	const char *why;
+	unsigned int i;
+
+	(void)name;
+	if (!l)
+		return;
+	switch (ddr_group_deliver(&l->group, from, msg, len, &i, &why)) {
+	case DDR_GROUP_DROPPED:
+		dropped(l, node, pid, why);
+		return;
+	case DDR_GROUP_OF_ARRAY:
+		if (l->rider[i])
+			l->rider[i]->events->message(l->rider[i]->ctx, node, msg, (uint32_t)len);
+		return;
+	case DDR_GROUP_TAKEN:
+		ddr_link_tell(l);
+	}
+}
+
+static int32_t on_readable(int32_t fd, int32_t revents, void *data)
+{
+	struct ddr_link *l = data;
+	cs_error_t ret = CS_OK;
+	bool before = ddr_link_begin_calls(l);
+
+	(void)fd;
+	for (unsigned int i = 0; i < BATCH && ret == CS_OK && l->open; i++)
+		ret = cpg_dispatch(l->handle, CS_DISPATCH_ONE_NONBLOCKING);
+	if (l->open && ((ret != CS_OK && ret != CS_ERR_TRY_AGAIN) || revents & (POLLERR | POLLHUP | POLLNVAL)))
+		lose(l, "the connection to corosync was lost");
+	ddr_link_flush(l);
+	ddr_link_end_calls(l, before);
+	return 0;
+}
+
+/* Quorum has changed, or corosync is gone. */
+static void on_corosync(void *data)
+{
+	struct ddr_link *l = data;
+	bool before = ddr_link_begin_calls(l);
+
+	if (ddr_corosync_epoch(l->d->corosync) != l->epoch || !ddr_corosync_up(l->d->corosync))
+		lose(l, "the connection to corosync was lost");
+	for (unsigned int i = 0; i < DDR_NODE_RIDES && l->open; i++)
+		ddr_link_tell_quorum(l, i);
+	ddr_link_end_calls(l, before);
+}
+
+/* ---- joining and leaving --------------------------------------------------------- */
+
+/*
+ * While corosync synchronises the group it refuses joins: the timer tries again. It also does so after any other error: no array is served
+ * without the group, and nothing else would try.
+ */
+static void try_join(struct ddr_link *l)
+{
+	struct cpg_name name = { .length = sizeof(GROUP) - 1, .value = GROUP };
+	cs_error_t ret = cpg_join(l->handle, &name);
+
+	if (ret == CS_OK) {
+		l->joined = true;
+		l->refusal = CS_OK;
+		return;
+	}
+	/* EXIST: an earlier connection of ours is still being closed */
+	if (ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_EXIST && ret != l->refusal) {
+		qb_log(LOG_ERR, "corosync refuses to join the group " GROUP ": error %d; retrying", ret);
+		l->refusal = ret;
+	}
+	retry_later(l);
+}
+
+static void on_timer(void *data)
+{
+	struct ddr_link *l = data;
+	bool before = ddr_link_begin_calls(l);
+
+	l->timer = 0;
+	if (!l->joined)
+		try_join(l);
+	ddr_link_tell(l);
+	ddr_link_flush(l);
+	ddr_link_end_calls(l, before);
+}
+
+static int open_handle(struct ddr_link *l)
+{
+	cpg_model_v1_data_t model = {
+		.model = CPG_MODEL_V1, .cpg_deliver_fn = on_message, .cpg_confchg_fn = on_members,
+		.cpg_totem_confchg_fn = on_ring, .flags = CPG_MODEL_V1_DELIVER_INITIAL_TOTEM_CONF,
+	};
+	uint32_t max = 0;
+	int ret = 0;
+
+	if (cpg_model_initialize(&l->handle, CPG_MODEL_V1, (cpg_model_data_t *)&model, l) != CS_OK)
+		return -ENOTCONN;
+	if (cpg_fd_get(l->handle, &l->fd) != CS_OK || cpg_max_atomic_msgsize_get(l->handle, &max) != CS_OK)
+		ret = -ENOTCONN;
+	else if (max < DDR_NODE_MSG_MAX || max < DDR_SM_MSG_MAX)
+		ret = -EMSGSIZE;
+	else if (qb_loop_poll_add(l->d->loop, QB_LOOP_HIGH, l->fd, POLLIN, l, on_readable))
+		ret = -EIO;
+	if (ret)
+		cpg_finalize(l->handle);
+	return ret;
+}
+
+/* The group of the array's own has changed. */
+static void on_presence(void *data)
+{
+	struct ddr_link *l = data;
+	bool before = ddr_link_begin_calls(l);
+
+	l->group.changed = true;
+	ddr_link_tell(l);
+	ddr_link_flush(l);
+	ddr_link_end_calls(l, before);
+}
+
+static int connect_link(struct ddr_link *l)
+{
+	int ret = open_handle(l);
+
+	if (ret)
+		return ret;
+	l->open = true;
+	l->epoch = ddr_corosync_epoch(l->d->corosync);
+	l->refusal = CS_OK;
+	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_VERSION, DDR_MSG_VERSION);
+	try_join(l);
+	return 0;
+}
+
+static struct ddr_link *make(struct ddr_daemon *d)
+{
+	struct ddr_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->d = d;
+	l->listener = (struct ddr_corosync_listener){ .changed = on_corosync, .ctx = l };
+	ddr_corosync_listen(d->corosync, &l->listener);
+	d->link = l;
+	return l;
+}
+
+int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[16])
+{
+	struct ddr_link *l = d->link ? d->link : make(d);
+	int ret;
+
+	if (!l)
+		return -ENOMEM;
+	/* corosync was started anew, and its loss has not been told yet */
+	if (l->open && l->epoch != ddr_corosync_epoch(d->corosync))
+		return -ENOTCONN;
+	ret = l->open ? 0 : connect_link(l);
+	if (ret)
+		return ret;
+	ret = ddr_presence_open(&r->presence, d->loop, uuid, on_presence, l);
+	if (ret)
+		return ret;
+	r->array = ddr_group_ride(&l->group, uuid);
+	if (r->array < 0) {
+		ddr_presence_close(&r->presence);
+		return r->array;
+	}
+	r->link = l;
+	l->rider[r->array] = r;
+	ddr_link_flush(l);
+	if (ddr_group_foreign(&l->group)) {	/* it is told from the loop */
+		l->group.changed = true;
+		retry_later(l);
+	}
+	return 0;
+}
+
+void ddr_link_leave(struct ddr_rider *r)
+{
+	struct ddr_link *l = r->link;
+
+	ddr_link_flush(l);
+	if (r->array >= 0) {
+		l->rider[r->array] = NULL;
+		ddr_group_off(&l->group, (unsigned int)r->array);
+		ddr_link_flush(l);
+	}
+	r->array = -1;
+	ddr_presence_close(&r->presence);
+	if (l->calling) {
+		r->next = l->dead;
+		l->dead = r;
+		return;
+	}
+	free(r);
+}
+
+void ddr_link_close(struct ddr_daemon *d)
+{
+	struct ddr_link *l = d->link;
+
+	d->link = NULL;
+	if (!l)
+		return;
+	close_handle(l);
+	ddr_corosync_unlisten(&l->listener);
+	free(l);
+}

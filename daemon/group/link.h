@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * This daemon's place in the process group of all daemons of the cluster: one connection to corosync, for all arrays. lib/node/group.h
+ * says how the arrays' views come about.
+ *
+ * The connection is made when the first array joins, and lasts until corosync is gone or the daemon ends. It must never: call back from
+ * within a call of ours, sleep, or lose a message that it accepted while the connection lasts.
+ *
+ * All functions belong to the loop's thread.
+ */
+#ifndef DDR_DAEMON_LINK_H
+#define DDR_DAEMON_LINK_H
+
+#include "daemon/group/presence.h"
+#include "daemon/group/queue.h"
+#include "daemon/group/transport.h"
+
+struct ddr_link;
+
+/* An array that uses the link; its memory belongs to the link from ddr_link_join() on. */
+struct ddr_rider {
+	struct ddr_transport base;
+	struct ddr_link *link;
+	struct ddr_rider *next;		/* in a list of those that are to be freed */
+	const struct ddr_transport_events *events;
+	void *ctx;
+	int array;			/* its entry in the group; -1: lost */
+	bool told_any;			/* a view was delivered */
+	uint64_t quorum_serial;		/* the last report of the quorum service that was delivered */
+	struct ddr_presence presence;
+	struct ddr_queue queue;
+};
+
+/*
+ * @r begins to take part in array @uuid. 0; or a negative errno, then @r stays the caller's: -ENOTCONN: corosync is not running, or is just
+ * ending; it may succeed later.
+ */
+int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[16]);
+/* Sends what corosync takes at once; the rest follows on its own. */
+void ddr_link_flush(struct ddr_link *l);
+/* @r takes part no more, and is freed. */
+void ddr_link_leave(struct ddr_rider *r);
+/* The daemon ends; no array takes part. */
+void ddr_link_close(struct ddr_daemon *d);
+
+#endif

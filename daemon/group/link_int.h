@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What link.c (the connection to corosync) and link_tell.c (what the arrays are told) share. Nobody else includes it. */
+#ifndef DDR_DAEMON_LINK_INT_H
+#define DDR_DAEMON_LINK_INT_H
+
+#include <corosync/cpg.h>
+#include <qb/qbloop.h>
+
+#include "daemon/group/corosync.h"
+#include "daemon/group/link.h"
+#include "lib/node/group.h"
+
+struct ddr_link {
+	struct ddr_daemon *d;
+	struct ddr_corosync_listener listener;
+	cpg_handle_t handle;
+	int fd;
+	uint64_t epoch;			/* of the connection to corosync */
+	bool open;			/* @handle is */
+	bool joined;			/* cpg_join() succeeded */
+	bool calling;			/* riders are being told something: none is freed */
+	struct ddr_rider *dead;		/* those that left meanwhile */
+	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
+	qb_loop_timer_handle silence;	/* who is waited for is named */
+	uint64_t line_until_ms;		/* end of the minute that is counted */
+	unsigned int lines;
+	cs_error_t refusal;		/* the last logged error of a message or of the join */
+	struct ddr_rider *rider[DDR_NODE_RIDES];
+	struct ddr_group group;
+};
+
+/* Begins and ends a round of calls to riders. Riders that leave meanwhile are freed at its end. @before: what the begin returned. */
+bool ddr_link_begin_calls(struct ddr_link *l);
+void ddr_link_end_calls(struct ddr_link *l, bool before);
+/* The group is lost for this rider; @why: static text. Within such a round, as all that follow. */
+void ddr_link_lose_rider(struct ddr_link *l, struct ddr_rider *r, const char *why);
+/* The last report of the quorum service, if the array number @i has not been told it and may know it. */
+void ddr_link_tell_quorum(struct ddr_link *l, unsigned int i);
+/* What the last change of the group means for the arrays. */
+void ddr_link_tell(struct ddr_link *l);
+
+/* Corosync's ring id as one number, the same on all nodes and for both services. */
+uint64_t ddr_link_ring(const struct ddr_ring_id *ring);
+void ddr_link_stop_timer(struct ddr_link *l, qb_loop_timer_handle *timer);
+
+#endif

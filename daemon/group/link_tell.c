@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What the arrays of this daemon are told of the group: views, quorum, and why they cannot begin to take part. See link.h.
+ *
+ * Must never: report a quorum for a view that lacks nodes which count for it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/link_int.h"
+
+#define SILENT_MS	5000u	/* after which a process that is waited for is named, again and again */
+
+static void on_silence(void *data);
+
+void ddr_link_stop_timer(struct ddr_link *l, qb_loop_timer_handle *timer)
+{
+	if (*timer)
+		qb_loop_timer_del(l->d->loop, *timer);
+	*timer = 0;
+}
+
+bool ddr_link_begin_calls(struct ddr_link *l)
+{
+	bool before = l->calling;
+
+	l->calling = true;
+	return before;
+}
+
+void ddr_link_end_calls(struct ddr_link *l, bool before)
+{
+	l->calling = before;
+	while (!before && l->dead) {
+		struct ddr_rider *r = l->dead;
+
+		l->dead = r->next;
+		free(r);
+	}
+}
+
+void ddr_link_lose_rider(struct ddr_link *l, struct ddr_rider *r, const char *why)
+{
+	l->rider[r->array] = NULL;
+	r->array = -1;
+	r->events->lost(r->ctx, why);
+}
+
+/*
+ * Corosync's ring id as one number, the same on all nodes and for both services. Its sequence has 64 bits, but only 32 fit beside the
+ * node id: the upper half is folded in by an odd factor, so that no two sequences of one node give the same number.
+ */
+uint64_t ddr_link_ring(const struct ddr_ring_id *ring)
+{
+	return (ring->seq << 32 | ring->node) ^ (ring->seq >> 32) * 0x9e3779b97f4a7c15u;
+}
+
+void ddr_link_tell_quorum(struct ddr_link *l, unsigned int i)
+{
+	const struct ddr_quorum *q = ddr_corosync_quorum(l->d->corosync);
+	struct ddr_rider *r = l->rider[i];
+
+	/* until the view has all of the partition none of them may act as if it was quorate */
+	if (!r || !r->told_any || r->quorum_serial == q->serial || (l->group.meets && q->quorate))
+		return;
+	r->quorum_serial = q->serial;
+	r->events->quorum(r->ctx, q->node, q->n, q->quorate, ddr_link_ring(&q->ring));
+}
+
+/* Partitions meet, and this view lacks those of the others. */
+static void tell_no_quorum(struct ddr_link *l, struct ddr_rider *r, uint64_t ring)
+{
+	uint32_t self = l->group.self.node;
+
+	r->quorum_serial = 0;
+	r->events->quorum(r->ctx, &self, 1, false, ring);
+}
+
+/*
+ * A node that joins leaves again at once. The others keep their view until it has left, as if it had never joined. If it does not
+ * leave (two halves of a cluster that is too large have met), nothing changes for them, and they log it.
+ */
+static void too_many(struct ddr_link *l, struct ddr_rider *r)
+{
+	unsigned int array = (unsigned int)r->array;
+
+	if (r->told_any) {
+		char uuid[UUID_STR_LEN];
+
+		uuid_unparse_lower(l->group.array[array].ride.uuid, uuid);
+		qb_log(LOG_ERR, "more than 64 nodes run the array %s; nodes that join or leave are ignored until there are fewer. Stop the array "
+				"on the nodes that joined last",
+		       uuid);
+		return;
+	}
+	ddr_link_lose_rider(l, r, "64 nodes run the array, which is the limit; stop it on one of them");
+	ddr_group_off(&l->group, array);
+}
+
+static void tell_views(struct ddr_link *l, unsigned int i)
+{
+	struct ddr_group_view v;
+
+	while (l->rider[i]) {
+		struct ddr_rider *r = l->rider[i];
+
+		switch (ddr_group_view(&l->group, i, &v)) {
+		case DDR_GROUP_NO_NEWS:
+			return;
+		case DDR_GROUP_CROWD:
+			too_many(l, r);
+			return;
+		case DDR_GROUP_NEW_VIEW:
+			r->told_any = true;
+			if (l->group.meets)
+				tell_no_quorum(l, r, v.ring);
+			if (l->rider[i] == r)
+				r->events->view(r->ctx, v.node, v.number, v.n, v.ring);
+		}
+	}
+}
+
+/* An array that has not begun to take part, and does not because of a node of another release. */
+static void tell_foreign(struct ddr_link *l, unsigned int i)
+{
+	const struct ddr_group_process *p = ddr_group_foreign(&l->group);
+	struct ddr_rider *r = l->rider[i];
+
+	if (p && r && !r->told_any)
+		r->events->foreign(r->ctx, p->id.node, p->highest);
+}
+
+/* Another process of the array's own group, by which the array is in use; NULL: there is none. */
+static const struct ddr_group_id *other_user(const struct ddr_link *l, const struct ddr_rider *r)
+{
+	for (unsigned int i = 0; i < r->presence.n; i++)
+		if (!ddr_group_knows(&l->group, r->presence.process[i]))
+			return &r->presence.process[i];
+	return NULL;
+}
+
+static bool held(const struct ddr_link *l, unsigned int i)
+{
+	return l->rider[i] && l->group.array[i].stage == DDR_GROUP_HELD;
+}
+
+/* An array begins to take part once nobody uses it who is not seen in the daemons' group. */
+static void let_begin(struct ddr_link *l, unsigned int i)
+{
+	if (held(l, i) && l->rider[i]->presence.n && !l->group.meets && !other_user(l, l->rider[i]))
+		ddr_group_begin(&l->group, i);
+}
+
+static void watch_silence(struct ddr_link *l)
+{
+	bool waits = l->open && ddr_group_awaits(&l->group);
+
+	for (unsigned int i = 0; l->open && i < DDR_NODE_RIDES; i++)
+		waits |= held(l, i);
+
+	if (!waits)
+		ddr_link_stop_timer(l, &l->silence);
+	else if (!l->silence && qb_loop_timer_add(l->d->loop, QB_LOOP_LOW, SILENT_MS * QB_TIME_NS_IN_MSEC, l, on_silence, &l->silence))
+		qb_log(LOG_CRIT, "out of memory for a timer: nothing will say for which node arrays wait. Free memory, then: systemctl restart ddraidd; the "
+		       "arrays stay up");
+}
+
+/* Tells the arrays what the last event means for them. */
+void ddr_link_tell(struct ddr_link *l)
+{
+	while (l->open && l->group.changed) {
+		l->group.changed = false;
+		for (unsigned int i = 0; i < DDR_NODE_RIDES && l->open; i++) {
+			tell_views(l, i);
+			ddr_link_tell_quorum(l, i);
+			tell_foreign(l, i);
+			let_begin(l, i);
+		}
+		watch_silence(l);
+	}
+}
+
+static void say_held(struct ddr_link *l, unsigned int i)
+{
+	const struct ddr_group_id *id = held(l, i) ? other_user(l, l->rider[i]) : NULL;
+	char name[DDR_COROSYNC_NAME_LEN];
+
+	if (id && !l->group.meets)
+		qb_log(LOG_WARNING, "process %" PRIu32 " on node %" PRIu32 " (%s) uses the array of the group %.*s; the array starts here when that "
+				    "process has ended. It is a ddraidd of an older release, or a command such as `ddraid rename`",
+		       id->pid, id->node, ddr_corosync_name(l->d->corosync, id->node, name, sizeof(name)),
+		       (int)l->rider[i]->presence.name.length, l->rider[i]->presence.name.value);
+}
+
+/* The arrays wait for a process: say for which. */
+static void on_silence(void *data)
+{
+	struct ddr_link *l = data;
+	const struct ddr_group_process *p = ddr_group_awaits(&l->group);
+	char name[DDR_COROSYNC_NAME_LEN];
+
+	l->silence = 0;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		say_held(l, i);
+	if (p)
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has not said hello; arrays that start here wait for it. "
+				    "If it hangs, end it there",
+		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+	watch_silence(l);
+}
+

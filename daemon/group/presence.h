@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The process group of one array, "ddraid:" and its uuid. The daemons that serve the array are in it without a message, for two kinds of
+ * others: a command that changes the superblocks of a stopped array (`ddraid rename`), and a daemon of a release before the daemons had a
+ * group together, which waits for a hello of everybody in it. Whoever comes later sees that the array is in use; and a daemon waits for those
+ * that were there before it.
+ *
+ * All functions belong to the loop's thread.
+ */
+#ifndef DDR_DAEMON_PRESENCE_H
+#define DDR_DAEMON_PRESENCE_H
+
+#include <corosync/cpg.h>
+#include <qb/qbloop.h>
+
+#include "lib/node/group.h"
+
+struct ddr_presence {
+	qb_loop_t *loop;
+	void (*changed)(void *ctx);	/* from the loop: the group has changed */
+	void *ctx;
+	struct cpg_name name;
+	cpg_handle_t handle;
+	int fd;
+	bool open;
+	qb_loop_timer_handle timer;	/* the join is tried again */
+	cs_error_t refusal;		/* the last logged error of the join */
+	unsigned int n;			/* processes of the group; 0: not known yet */
+	struct ddr_group_id process[DDR_GROUP_PROCESSES];
+};
+
+/* Joins the group of array @uuid. 0, or a negative errno; -ENOTCONN: corosync is not running, or is just ending. */
+int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, const uint8_t uuid[16], void (*changed)(void *ctx), void *ctx);
+/* Leaves it. It may not be open. */
+void ddr_presence_close(struct ddr_presence *p);
+
+#endif

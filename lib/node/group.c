@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The process group of all daemons, and the views of arrays in it. See group.h.
+ *
+ * Must never: tell a view from which a process is missing that the others know; or let this node take part in an array before it knows who
+ * else does.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/node/group.h"
+#include "lib/wire/msg.h"
+
+void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest)
+{
+	memset(g, 0, sizeof(*g));
+	g->self = (struct ddr_group_id){ .node = node, .pid = pid };
+	g->lowest = lowest;
+	g->highest = highest;
+}
+
+static bool same(struct ddr_group_id a, struct ddr_group_id b)
+{
+	return a.node == b.node && a.pid == b.pid;
+}
+
+static struct ddr_group_process *find(struct ddr_group *g, struct ddr_group_id id)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (same(g->process[i].id, id))
+			return &g->process[i];
+	return NULL;
+}
+
+/* ---- who takes part ----------------------------------------------------------- */
+
+static int ride_at(const struct ddr_group_process *p, const uint8_t uuid[16])
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (memcmp(p->ride[i].uuid, uuid, sizeof(p->ride[i].uuid)) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* A ride has ended: if a view with it was told, one without it follows, even if the same node takes part again by then. */
+static void note_ended(struct ddr_group *g, uint32_t node, const struct ddr_ride *ride)
+{
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++) {
+		struct ddr_group_view *v = &g->array[i].view;
+
+		if (!g->array[i].told || memcmp(g->array[i].ride.uuid, ride->uuid, sizeof(ride->uuid)) != 0)
+			continue;
+		for (uint32_t j = 0; j < v->n; j++)
+			if (v->node[j] == node && v->number[j] == ride->number)
+				v->number[j] = 0;
+	}
+}
+
+static void end_ride(struct ddr_group *g, struct ddr_group_process *p, uint32_t at)
+{
+	note_ended(g, p->id.node, &p->ride[at]);
+	p->ride[at] = p->ride[--p->n];
+	g->changed = true;
+}
+
+static void end_rides(struct ddr_group *g, struct ddr_group_process *p)
+{
+	while (p->n)
+		end_ride(g, p, p->n - 1);
+}
+
+/* What the message says holds from here on; it may repeat what is known. */
+static void begin_ride(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_ride *ride)
+{
+	int at = ride_at(p, ride->uuid);
+
+	if (at >= 0 && p->ride[at].number == ride->number)
+		return;
+	if (at >= 0)
+		end_ride(g, p, (uint32_t)at);
+	if (p->n < DDR_NODE_RIDES)
+		p->ride[p->n++] = *ride;
+	g->changed = true;
+}
+
+static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_msg *m)
+{
+	for (uint32_t i = p->n; i-- > 0;) {
+		bool listed = false;
+
+		for (uint32_t j = 0; j < m->hello.n; j++)
+			listed |= memcmp(&m->hello.ride[j], &p->ride[i], sizeof(p->ride[i])) == 0;
+		if (!listed)
+			end_ride(g, p, i);
+	}
+	for (uint32_t j = 0; j < m->hello.n; j++)
+		begin_ride(g, p, &m->hello.ride[j]);
+	g->changed |= !p->heard || !p->said;
+	p->heard = p->said = true;
+	p->lowest = m->hello.lowest;
+	p->highest = m->hello.highest;
+}
+
+/* ---- the group ---------------------------------------------------------------- */
+
+static bool node_said(const struct ddr_group *g, uint32_t node)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].id.node == node && g->process[i].said)
+			return true;
+	return false;
+}
+
+/* A process that never said hello is no ddraidd, if another one of its node is. */
+const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
+{
+	for (unsigned int i = 0; g->meets && i < g->n; i++) {
+		const struct ddr_group_process *p = &g->process[i];
+
+		if (!p->said && (p->heard || !node_said(g, p->id.node)))
+			return p;
+	}
+	return NULL;
+}
+
+static void meet(struct ddr_group *g)
+{
+	if (g->n && !g->held && g->ring_known && !ddr_group_awaits(g))
+		g->meets = false;
+}
+
+static bool listed(const struct ddr_group_id *list, size_t n, struct ddr_group_id id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (same(list[i], id))
+			return true;
+	return false;
+}
+
+/* Those who left are dropped, also if one with the same pid is there again. */
+static void drop_left(struct ddr_group *g, const struct ddr_group_id *now, size_t n, const struct ddr_group_id *left, size_t n_left)
+{
+	for (unsigned int i = g->n; i-- > 0;) {
+		struct ddr_group_process *p = &g->process[i];
+
+		if (listed(now, n, p->id) && !listed(left, n_left, p->id))
+			continue;
+		end_rides(g, p);
+		*p = g->process[--g->n];
+	}
+}
+
+bool ddr_group_members(struct ddr_group *g, const struct ddr_group_id *now, size_t n, const struct ddr_group_id *left, size_t n_left,
+		       bool nodes, bool met)
+{
+	bool first = g->n == 0, joined = false;
+
+	if (listed(left, n_left, g->self))
+		return false;
+	drop_left(g, now, n, left, n_left);
+	for (size_t i = 0; i < n && g->n < DDR_GROUP_PROCESSES; i++) {
+		if (find(g, now[i]))
+			continue;
+		g->process[g->n] = (struct ddr_group_process){ .id = now[i] };
+		g->n++;
+		joined = true;
+	}
+	for (unsigned int i = 0; joined && i < g->n; i++)
+		g->process[i].said = false;
+	g->hello_due |= joined;
+	g->meets |= joined && (met || first);
+	g->held |= nodes;
+	g->changed = true;
+	meet(g);
+	return true;
+}
+
+void ddr_group_ring(struct ddr_group *g, uint64_t ring)
+{
+	g->ring = ring;
+	g->ring_known = true;
+	g->held = false;
+	g->changed = true;
+	meet(g);
+}
+
+bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (same(g->process[i].id, id))
+			return g->process[i].heard;
+	return false;
+}
+
+const struct ddr_group_process *ddr_group_foreign(const struct ddr_group *g)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].heard && (g->process[i].lowest > g->highest || g->process[i].highest < g->lowest))
+			return &g->process[i];
+	return NULL;
+}
+
+/* ---- messages ----------------------------------------------------------------- */
+
+static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_process *p, const uint8_t *msg, size_t len, const char **why)
+{
+	struct ddr_node_msg m;
+	int at;
+
+	*why = ddr_node_msg_decode(msg, len, &m);
+	if (!*why && m.sender != p->id.node)
+		*why = "message in the name of another node";
+	if (!*why && m.type != DDR_N_HELLO && !p->heard)
+		*why = "a process that has not said hello";
+	if (*why)
+		return DDR_GROUP_DROPPED;
+	if (m.type == DDR_N_HELLO) {
+		hello(g, p, &m);
+		meet(g);
+	} else if (m.type == DDR_N_RIDE) {
+		begin_ride(g, p, &m.ride);
+	} else {
+		at = ride_at(p, m.ride.uuid);
+		if (at >= 0 && p->ride[at].number == m.ride.number)
+			end_ride(g, p, (uint32_t)at);
+	}
+	return DDR_GROUP_TAKEN;
+}
+
+/* Both are in the view that was told last, and the sender still takes part as it did then. */
+static bool in_view(const struct ddr_group_array *a, const struct ddr_group_process *p, int at)
+{
+	for (uint32_t i = 0; a->told && i < a->view.n; i++)
+		if (a->view.node[i] == p->id.node)
+			return a->view.number[i] == p->ride[at].number;
+	return false;
+}
+
+static enum ddr_group_answer of_array(struct ddr_group *g, struct ddr_group_process *p, const uint8_t *msg, size_t len, unsigned int *array,
+				      const char **why)
+{
+	struct ddr_msg m;
+	int at;
+
+	*why = ddr_msg_decode(msg, len, &m);
+	at = *why ? -1 : ride_at(p, m.uuid);
+	if (!*why && at < 0)
+		*why = "message of an array in which the process takes no part";
+	if (*why)
+		return DDR_GROUP_DROPPED;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++) {
+		struct ddr_group_array *a = &g->array[i];
+
+		if (a->stage != DDR_GROUP_RIDES || memcmp(a->ride.uuid, m.uuid, sizeof(m.uuid)) != 0 || !in_view(a, p, at))
+			continue;
+		*array = i;
+		return DDR_GROUP_OF_ARRAY;
+	}
+	return DDR_GROUP_TAKEN;
+}
+
+enum ddr_group_answer ddr_group_deliver(struct ddr_group *g, struct ddr_group_id from, const uint8_t *msg, size_t len, unsigned int *array,
+					const char **why)
+{
+	struct ddr_group_process *p = find(g, from);
+
+	*why = NULL;
+	if (from.node == g->self.node && from.pid != g->self.pid)
+		*why = "a process that is not ddraidd";
+	else if (!p)
+		*why = "a message from a process that has left";
+	if (*why)
+		return DDR_GROUP_DROPPED;
+	return ddr_node_msg_is(msg, len) ? of_node(g, p, msg, len, why) : of_array(g, p, msg, len, array, why);
+}
+
+/* ---- what this node takes part in ------------------------------------------------ */
+
+int ddr_group_ride(struct ddr_group *g, const uint8_t uuid[16])
+{
+	int place = -ENOSPC;
+
+	for (int i = 0; i < (int)DDR_NODE_RIDES; i++) {
+		struct ddr_group_array *a = &g->array[i];
+
+		if (a->stage == DDR_GROUP_FREE)
+			place = place < 0 ? i : place;
+		else if (a->stage != DDR_GROUP_ENDS && memcmp(a->ride.uuid, uuid, sizeof(a->ride.uuid)) == 0)
+			return -EEXIST;
+	}
+	if (place < 0)
+		return place;
+	g->array[place] = (struct ddr_group_array){ .stage = DDR_GROUP_HELD };
+	memcpy(g->array[place].ride.uuid, uuid, sizeof(g->array[place].ride.uuid));
+	/* another process of the node has another pid */
+	g->array[place].ride.number = g->self.pid << 10 | (++g->rides & 1023);
+	return place;
+}
+
+void ddr_group_begin(struct ddr_group *g, unsigned int array)
+{
+	if (g->array[array].stage == DDR_GROUP_HELD)
+		g->array[array].stage = DDR_GROUP_WAITS;
+}
+
+void ddr_group_off(struct ddr_group *g, unsigned int array)
+{
+	struct ddr_group_array *a = &g->array[array];
+
+	a->told = false;
+	a->stage = a->stage == DDR_GROUP_RIDES ? DDR_GROUP_ENDS : DDR_GROUP_FREE;
+}
+
+/* What is to be sent next. An end before a begin: it may be of the same array. */
+static int next_of(const struct ddr_group *g, enum ddr_group_stage stage)
+{
+	for (int i = 0; i < (int)DDR_NODE_RIDES; i++)
+		if (g->array[i].stage == stage)
+			return i;
+	return -1;
+}
+
+/* The entry whose message is to be sent next; -1: none. */
+static int next_array(const struct ddr_group *g)
+{
+	int at = next_of(g, DDR_GROUP_ENDS);
+
+	if (at < 0 && g->n && !g->meets && !ddr_group_foreign(g))
+		at = next_of(g, DDR_GROUP_WAITS);
+	return at;
+}
+
+static void list_rides(const struct ddr_group *g, struct ddr_node_msg *m)
+{
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (g->array[i].stage == DDR_GROUP_RIDES)
+			m->hello.ride[m->hello.n++] = g->array[i].ride;
+}
+
+size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = g->self.node };
+	int at;
+
+	if (g->hello_due) {
+		m.hello.lowest = g->lowest;
+		m.hello.highest = g->highest;
+		list_rides(g, &m);
+		return ddr_node_msg_encode(&m, buf, size);
+	}
+	at = next_array(g);
+	if (at < 0)
+		return 0;
+	m.type = g->array[at].stage == DDR_GROUP_ENDS ? DDR_N_OFF : DDR_N_RIDE;
+	m.ride = g->array[at].ride;
+	return ddr_node_msg_encode(&m, buf, size);
+}
+
+void ddr_group_sent(struct ddr_group *g)
+{
+	int at = g->hello_due ? -1 : next_array(g);
+
+	if (g->hello_due)
+		g->hello_due = false;
+	else if (at >= 0)
+		g->array[at].stage = g->array[at].stage == DDR_GROUP_ENDS ? DDR_GROUP_FREE : DDR_GROUP_RIDES;
+}
+
+/* ---- views -------------------------------------------------------------------- */
+
+/* Of two processes of a node the one with the lower pid counts, but for our own node this one. */
+static bool counts(const struct ddr_group *g, const struct ddr_group_process *p, const uint8_t uuid[16])
+{
+	if (p->id.node == g->self.node)
+		return p->id.pid == g->self.pid;
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].id.node == p->id.node && g->process[i].id.pid < p->id.pid && ride_at(&g->process[i], uuid) >= 0)
+			return false;
+	return true;
+}
+
+/* False: they are too many. */
+static bool gather(const struct ddr_group *g, const struct ddr_group_array *a, struct ddr_group_view *v)
+{
+	*v = (struct ddr_group_view){ .ring = g->ring };
+	for (unsigned int i = 0; i < g->n; i++) {
+		const struct ddr_group_process *p = &g->process[i];
+		int ride = ride_at(p, a->ride.uuid);
+		uint32_t at = v->n;
+
+		if (ride < 0 || !counts(g, p, a->ride.uuid))
+			continue;
+		if (v->n == DDR_GROUP_NODES)
+			return false;
+		for (; at > 0 && v->node[at - 1] > p->id.node; at--) {
+			v->node[at] = v->node[at - 1];
+			v->number[at] = v->number[at - 1];
+		}
+		v->node[at] = p->id.node;
+		v->number[at] = p->ride[ride].number;
+		v->n++;
+	}
+	return true;
+}
+
+static int node_at(const struct ddr_group_view *v, uint32_t node)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		if (v->node[i] == node)
+			return (int)i;
+	return -1;
+}
+
+/* Takes the nodes out of @v whose ride was another one when the last view was told. */
+static void drop_changed(const struct ddr_group_view *told, struct ddr_group_view *v)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n; i++) {
+		int was = node_at(told, v->node[i]);
+
+		if (was >= 0 && told->number[was] != v->number[i])
+			continue;
+		v->node[n] = v->node[i];
+		v->number[n++] = v->number[i];
+	}
+	v->n = n;
+}
+
+/* Takes the nodes out of @v that were not in the last view as they are now. */
+static void keep_known(const struct ddr_group_view *told, struct ddr_group_view *v)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n; i++) {
+		int was = node_at(told, v->node[i]);
+
+		if (was < 0 || told->number[was] != v->number[i])
+			continue;
+		v->node[n] = v->node[i];
+		v->number[n++] = v->number[i];
+	}
+	v->n = n;
+}
+
+static bool equal(const struct ddr_group_view *a, const struct ddr_group_view *b)
+{
+	return a->n == b->n && a->ring == b->ring && memcmp(a->node, b->node, a->n * sizeof(a->node[0])) == 0 &&
+	       memcmp(a->number, b->number, a->n * sizeof(a->number[0])) == 0;
+}
+
+static enum ddr_group_news crowd(struct ddr_group_array *a)
+{
+	bool said = a->crowded;
+
+	a->crowded = true;
+	return said ? DDR_GROUP_NO_NEWS : DDR_GROUP_CROWD;
+}
+
+enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v)
+{
+	struct ddr_group_array *a = &g->array[array];
+	struct ddr_group_view all;
+	int self;
+
+	if (a->stage != DDR_GROUP_RIDES || (g->meets && !a->told) || g->held || !g->ring_known)
+		return DDR_GROUP_NO_NEWS;
+	if (!gather(g, a, &all))
+		return crowd(a);
+	self = node_at(&all, g->self.node);
+	if (self < 0 || all.number[self] != a->ride.number)
+		return DDR_GROUP_NO_NEWS;	/* our RIDE has not been delivered yet */
+	if (g->meets)
+		keep_known(&a->view, &all);
+	a->crowded = false;
+	if (a->told && equal(&all, &a->view))
+		return DDR_GROUP_NO_NEWS;
+	*v = all;
+	if (a->told)
+		drop_changed(&a->view, v);
+	a->view = *v;
+	a->told = true;
+	return DDR_GROUP_NEW_VIEW;
+}

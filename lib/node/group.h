@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One process group for the daemons of all nodes, and the views of the arrays in it.
+ *
+ * Sans-I/O: it is told what the group service delivers (memberships, rings, messages), and is asked for what is to be sent and to be told. It
+ * knows no socket and no clock, and never allocates. The group service must deliver memberships and messages in the same order to all
+ * members of a partition, and the messages of one process in the order in which they were sent.
+ *
+ * Each process says in RIDE and OFF in which arrays it takes part. A view of an array are the processes that take part in it. All that
+ * take part get the same views at the same place between the same messages, for two reasons:
+ * - A process that joins the group takes part in nothing yet. It sends its first RIDE when it has heard a HELLO of every other one, and so
+ *   knows as much as they do.
+ * - When partitions meet, processes come that take part already. From there on until a HELLO of every process was delivered, which is the
+ *   same message for all, a view has only those that were in the view before. They must do nothing that needs a quorum meanwhile: the
+ *   others, which they do not see yet, count for it.
+ * A HELLO lists what its sender took part in when it was sent. That is right at its delivery too, since its RIDE and OFF come in order.
+ */
+#ifndef DDR_LIB_NODE_GROUP_H
+#define DDR_LIB_NODE_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/wire/node_msg.h"
+
+#define DDR_GROUP_PROCESSES	128u	/* of the group: as many as corosync allows */
+#define DDR_GROUP_NODES		64u	/* of a view */
+
+struct ddr_group_id {
+	uint32_t node, pid;
+};
+
+struct ddr_group_process {
+	struct ddr_group_id id;
+	bool heard;			/* it has said hello: it is a ddraidd */
+	bool said;			/* and has done so since the last process joined */
+	uint16_t lowest, highest;	/* versions of the arrays' messages */
+	uint32_t n;			/* arrays in which it takes part */
+	struct ddr_ride ride[DDR_NODE_RIDES];
+};
+
+/* The nodes of a view in ascending order, and the number of each one's ride: another ride of a node has another number. */
+struct ddr_group_view {
+	uint32_t n;
+	uint32_t node[DDR_GROUP_NODES], number[DDR_GROUP_NODES];
+	uint64_t ring;
+};
+
+enum ddr_group_stage {
+	DDR_GROUP_FREE = 0,		/* the entry is not used */
+	DDR_GROUP_HELD,			/* the owner has not said yet that it may begin */
+	DDR_GROUP_WAITS,		/* RIDE is to be sent */
+	DDR_GROUP_RIDES,		/* RIDE was sent */
+	DDR_GROUP_ENDS,			/* OFF is to be sent */
+};
+
+/* An array in which this node takes part, or will, or did. */
+struct ddr_group_array {
+	enum ddr_group_stage stage;
+	struct ddr_ride ride;
+	bool told, crowded;		/* @told: @view is what was told last; a number in it that is 0 is of a ride that has ended */
+	struct ddr_group_view view;
+};
+
+struct ddr_group {
+	struct ddr_group_id self;
+	uint16_t lowest, highest;	/* versions that this daemon speaks */
+	uint32_t rides;			/* so many that were begun here */
+	struct ddr_group_process process[DDR_GROUP_PROCESSES];
+	unsigned int n;
+	bool held;			/* the membership waits for its ring */
+	bool ring_known;
+	uint64_t ring;
+	bool meets;			/* not all have said hello since partitions have met, or since this process joined */
+	bool hello_due;
+	bool changed;			/* there may be news for the arrays; the owner resets it before it asks for them */
+	struct ddr_group_array array[DDR_NODE_RIDES];
+};
+
+/* @pid: of this process; below 2^22. @lowest, @highest: versions of the arrays' messages that it speaks. */
+void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest);
+
+/*
+ * The group has changed: it has these @n processes now, after those in @left have left. @nodes: nodes came or went, so that their ring
+ * follows; @met: among those that are new here may be some that were in the group before, in another partition.
+ * False: this process has left, and nothing that follows counts.
+ */
+bool ddr_group_members(struct ddr_group *g, const struct ddr_group_id *now, size_t n, const struct ddr_group_id *left, size_t n_left,
+		       bool nodes, bool met);
+/* The membership of the cluster, as a number. */
+void ddr_group_ring(struct ddr_group *g, uint64_t ring);
+
+/* What becomes of a message. */
+enum ddr_group_answer {
+	DDR_GROUP_DROPPED,		/* it is not of this protocol, or its sender may not send it; @why says it */
+	DDR_GROUP_TAKEN,		/* it is of the group itself, or of an array but not of the last view */
+	DDR_GROUP_OF_ARRAY,		/* it is one of array number @array */
+};
+enum ddr_group_answer ddr_group_deliver(struct ddr_group *g, struct ddr_group_id from, const uint8_t *msg, size_t len, unsigned int *array,
+					const char **why);
+
+/*
+ * This node will take part in array @uuid, once ddr_group_begin() is called. Returns the number of its entry; -EEXIST: it does already;
+ * -ENOSPC: in too many.
+ */
+int ddr_group_ride(struct ddr_group *g, const uint8_t uuid[16]);
+void ddr_group_begin(struct ddr_group *g, unsigned int array);
+/* It takes part no longer; the entry's number becomes free on its own. */
+void ddr_group_off(struct ddr_group *g, unsigned int array);
+
+/*
+ * The next message to be sent, of DDR_NODE_MSG_MAX bytes at most; 0: there is none. Until ddr_group_sent() says that it was sent it is due
+ * again, perhaps with other words.
+ */
+size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size);
+void ddr_group_sent(struct ddr_group *g);
+
+enum ddr_group_news {
+	DDR_GROUP_NO_NEWS,
+	DDR_GROUP_NEW_VIEW,		/* @v is to be told; and then it is to be asked again */
+	DDR_GROUP_CROWD,		/* more than DDR_GROUP_NODES nodes take part; said once. The last view stays, if there was one */
+};
+enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v);
+
+/* Is it a process of the group that has said hello? */
+bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id);
+/* A process that speaks no version that this one speaks, or NULL. This node does not begin to take part while there is one. */
+const struct ddr_group_process *ddr_group_foreign(const struct ddr_group *g);
+/* The first process whose hello views or this node's rides wait for; NULL: they wait for none. */
+const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g);
+
+#endif

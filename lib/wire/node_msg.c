@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * Codec of the messages of a node's daemon about itself. As in msg.c, one function walks each body for both directions.
+ *
+ * Must never: read or write beyond the cursor's end, or use a count before it was compared with its limit.
+ */
+#include "lib/wire/msg.h"
+#include "lib/wire/node_msg.h"
+
+static uint16_t walk16(struct ddr_walk *w, uint16_t v)
+{
+	return (uint16_t)ddr_walk_int(w, v, 2);
+}
+
+static uint32_t walk32(struct ddr_walk *w, uint32_t v)
+{
+	return (uint32_t)ddr_walk_int(w, v, 4);
+}
+
+static void walk_zero(struct ddr_walk *w)
+{
+	if (ddr_walk_int(w, 0, 4))
+		w->c.bad = true;
+}
+
+static void walk_ride(struct ddr_walk *w, struct ddr_ride *r)
+{
+	ddr_walk_bytes(w, r->uuid, sizeof(r->uuid));
+	r->number = walk32(w, r->number);
+	walk_zero(w);
+	if (r->number == 0)
+		w->c.bad = true;
+}
+
+static void walk_hello(struct ddr_walk *w, struct ddr_node_msg *m)
+{
+	m->hello.lowest = walk16(w, m->hello.lowest);
+	m->hello.highest = walk16(w, m->hello.highest);
+	walk_zero(w);
+	m->hello.n = walk32(w, m->hello.n);
+	walk_zero(w);
+	if (m->hello.lowest == 0 || m->hello.lowest > m->hello.highest || m->hello.n > DDR_NODE_RIDES)
+		w->c.bad = true;
+	for (uint32_t i = 0; i < m->hello.n && !w->c.bad; i++)
+		walk_ride(w, &m->hello.ride[i]);
+}
+
+static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)
+{
+	switch (m->type) {
+	case DDR_N_HELLO:
+		walk_hello(w, m);
+		break;
+	case DDR_N_RIDE:
+	case DDR_N_OFF:
+		walk_ride(w, &m->ride);
+		break;
+	default:
+		return false;
+	}
+	return !w->c.bad;
+}
+
+static struct ddr_walk begin(const uint8_t *buf, size_t len, bool write)
+{
+	/* a walk that reads never writes through its cursor */
+	return (struct ddr_walk){ .c = { .p = (uint8_t *)(uintptr_t)buf, .end = buf + len }, .write = write };
+}
+
+bool ddr_node_msg_is(const uint8_t *buf, size_t len)
+{
+	struct ddr_walk w = begin(buf, len, false);
+
+	return walk32(&w, 0) == DDR_NODE_MAGIC && !w.c.bad;
+}
+
+size_t ddr_node_msg_encode(const struct ddr_node_msg *msg, uint8_t *buf, size_t size)
+{
+	struct ddr_walk w = begin(buf, size, true);
+	struct ddr_node_msg m = *msg;
+	uint8_t *length;
+
+	walk32(&w, DDR_NODE_MAGIC);
+	walk16(&w, DDR_NODE_VERSION);
+	walk16(&w, (uint16_t)m.type);
+	length = w.c.p;
+	walk32(&w, 0);
+	walk32(&w, m.sender);
+	if (w.c.bad || !walk_body(&w, &m))
+		return 0;
+	size = (size_t)(w.c.p - buf);
+	w.c = (struct ddr_cursor){ .p = length, .end = length + 4 };
+	walk32(&w, (uint32_t)size);
+	return size;
+}
+
+const char *ddr_node_msg_decode(const uint8_t *buf, size_t len, struct ddr_node_msg *msg)
+{
+	struct ddr_walk w = begin(buf, len, false);
+	uint32_t magic = walk32(&w, 0), length;
+	uint16_t version = walk16(&w, 0);
+
+	msg->type = (enum ddr_node_msg_type)walk16(&w, 0);
+	length = walk32(&w, 0);
+	msg->sender = walk32(&w, 0);
+	if (w.c.bad || magic != DDR_NODE_MAGIC)
+		return "no message of a ddraidd";
+	if (version != DDR_NODE_VERSION)
+		return "message of a node in another version";
+	if (length != len)
+		return "message of a node with a wrong length";
+	if (!walk_body(&w, msg) || (msg->type != DDR_N_HELLO && w.c.p != w.c.end))
+		return "malformed message of a node";
+	return NULL;
+}

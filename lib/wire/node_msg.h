@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Codec of the messages of a node's daemon about itself (<ddraid/proto.h>).
+ *
+ * It must never: allocate, log, or read beyond the end that it was given. Pure and reentrant.
+ */
+#ifndef DDR_LIB_NODE_MSG_H
+#define DDR_LIB_NODE_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ddraid/proto.h>
+
+/* That a process takes part in an array. @number: never 0, and another one each time that it begins to. */
+struct ddr_ride {
+	uint8_t uuid[16];
+	uint32_t number;
+};
+
+struct ddr_node_msg {
+	enum ddr_node_msg_type type;
+	uint32_t sender;
+	union {
+		struct { uint16_t lowest, highest; uint32_t n; struct ddr_ride ride[DDR_NODE_RIDES]; } hello;
+		struct ddr_ride ride;		/* and off */
+	};
+};
+
+/* Is it a message of this kind, of whatever version? Otherwise it may be one of an array (msg.h). */
+bool ddr_node_msg_is(const uint8_t *buf, size_t len);
+/* Writes @msg to @buf of @size bytes. Returns the length, or 0 if it does not fit or is not well formed. */
+size_t ddr_node_msg_encode(const struct ddr_node_msg *msg, uint8_t *buf, size_t size);
+/* Reads @len bytes. Returns NULL and fills @msg, or a static sentence that says what is wrong (then @msg is undefined). */
+const char *ddr_node_msg_decode(const uint8_t *buf, size_t len, struct ddr_node_msg *msg);
+
+#endif

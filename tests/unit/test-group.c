@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The process group of all daemons (lib/node/group.c), case by case. test-group-worlds.c has what happens by chance. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "lib/node/group.h"
+
+static void uuid_of(unsigned int array, uint8_t uuid[16])
+{
+	memset(uuid, 0, 16);
+	uuid[0] = (uint8_t)(array + 1);
+}
+
+#define SELF	1u
+#define PID	100u
+
+static struct ddr_group g;
+
+static void members_of(const struct ddr_group_id *now, size_t n, const struct ddr_group_id *left, size_t n_left, bool met)
+{
+	assert_true(ddr_group_members(&g, now, n, left, n_left, met, met));
+}
+
+static enum ddr_group_answer deliver(uint32_t node, uint32_t pid, const struct ddr_node_msg *m)
+{
+	uint8_t buf[DDR_NODE_MSG_MAX];
+	size_t len = ddr_node_msg_encode(m, buf, sizeof(buf));
+	unsigned int array;
+	const char *why;
+
+	assert_true(len > 0);
+	return ddr_group_deliver(&g, (struct ddr_group_id){ node, pid }, buf, len, &array, &why);
+}
+
+static struct ddr_ride ride_of(unsigned int array, uint32_t number)
+{
+	struct ddr_ride r = { .number = number };
+
+	uuid_of(array, r.uuid);
+	return r;
+}
+
+/* A process that takes part in array 0 if @number is not 0. */
+static void hello_of(uint32_t node, uint32_t pid, uint32_t number)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node, .hello = { .lowest = 1, .highest = 2, .n = number ? 1 : 0 } };
+
+	m.hello.ride[0] = ride_of(0, number);
+	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
+}
+
+/* What this node has to say is delivered to it at once. */
+static unsigned int send_all(void)
+{
+	uint8_t buf[DDR_NODE_MSG_MAX];
+	unsigned int n = 0, array;
+	const char *why;
+	size_t len;
+
+	while ((len = ddr_group_next(&g, buf, sizeof(buf))) > 0) {
+		ddr_group_sent(&g);
+		assert_int_equal(ddr_group_deliver(&g, g.self, buf, len, &array, &why), DDR_GROUP_TAKEN);
+		n++;
+	}
+	return n;
+}
+
+static unsigned int begin_with(const struct ddr_group_id *now, size_t n)
+{
+	uint8_t uuid[16];
+
+	ddr_group_init(&g, SELF, PID, 1, 1);
+	ddr_group_ring(&g, 1);
+	members_of(now, n, NULL, 0, false);
+	uuid_of(0, uuid);
+	assert_int_equal(ddr_group_ride(&g, uuid), 0);
+	ddr_group_begin(&g, 0);
+	return send_all();
+}
+
+/* Rides are counted anew by each process: one with the pid and the number of the one before is another one all the same. */
+static void a_process_with_the_same_pid_is_another_one(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } }, left = { 2, 200 };
+	struct ddr_group_view v;
+
+	(void)state;
+	begin_with(now, 2);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	members_of(now, 2, &left, 1, true);		/* it left and came in one event */
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	hello_of(2, 200, 7);
+	send_all();					/* all have said hello before the ring is known */
+	ddr_group_ring(&g, 2);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 1);			/* the view without it */
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+}
+
+/* When partitions meet the view goes on in the new ring with those that it had, until all have said in what they take part. */
+static void who_comes_back_is_seen_when_all_are_known(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 }, { 4, 400 } }, left = { 2, 200 };
+	struct ddr_group_view v;
+
+	(void)state;
+	begin_with(now, 2);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	members_of(now, 4, NULL, 0, true);
+	ddr_group_ring(&g, 2);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.ring, 2);
+	send_all();
+	hello_of(3, 300, 7);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	members_of((struct ddr_group_id[]){ now[0], now[2], now[3] }, 3, &left, 1, false);	/* who ends meanwhile is gone at once */
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 1);
+	assert_true(g.meets);
+	hello_of(4, 400, 0);
+	assert_false(g.meets);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.node[1], 3);
+}
+
+/* Nobody takes part before he knows who else does: this node waits for each hello, and says for whose. */
+static void a_new_process_waits_for_every_hello(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } }, left = { 3, 300 };
+	struct ddr_group_view v;
+
+	(void)state;
+	assert_int_equal(begin_with(now, 3), 1);	/* its own hello */
+	hello_of(2, 200, 7);
+	assert_int_equal(send_all(), 0);
+	assert_int_equal(ddr_group_awaits(&g)->id.node, 3);
+	members_of(now, 2, &left, 1, false);
+	assert_null(ddr_group_awaits(&g));
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.node[1], 2);
+	assert_int_equal(v.number[1], 7);
+}
+
+/* A process that is no ddraidd never says hello; the one of its node that does is enough. */
+static void a_stranger_is_not_waited_for(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 150 }, { 2, 200 } };
+
+	(void)state;
+	begin_with(now, 3);
+	assert_int_equal(ddr_group_awaits(&g)->id.pid, 150);
+	hello_of(2, 200, 0);
+	assert_null(ddr_group_awaits(&g));
+}
+
+static void a_node_of_another_release_keeps_this_one_out(void **state)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 2, .highest = 3 } };
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } }, left = { 2, 200 };
+
+	(void)state;
+	begin_with(now, 2);
+	deliver(2, 200, &m);
+	assert_int_equal(ddr_group_foreign(&g)->id.node, 2);
+	assert_int_equal(send_all(), 0);
+	members_of(now, 1, &left, 1, false);
+	assert_null(ddr_group_foreign(&g));
+	assert_int_equal(send_all(), 1);
+}
+
+static void more_nodes_than_a_view_has(void **state)
+{
+	struct ddr_group_id now[DDR_GROUP_NODES + 1] = { { SELF, PID } }, left = { DDR_GROUP_NODES + 1, 200 };
+	struct ddr_group_view v;
+
+	(void)state;
+	for (uint32_t i = 1; i < DDR_GROUP_NODES + 1; i++)
+		now[i] = (struct ddr_group_id){ i + 1, 200 };
+	begin_with(now, DDR_GROUP_NODES + 1);
+	for (uint32_t i = 1; i < DDR_GROUP_NODES + 1; i++)
+		hello_of(i + 1, 200, i < DDR_GROUP_NODES ? 7 : 0);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, DDR_GROUP_NODES);
+	hello_of(DDR_GROUP_NODES + 1, 200, 7);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_CROWD);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	members_of(now, DDR_GROUP_NODES, &left, 1, false);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);	/* the view is what it was */
+	hello_of(2, 200, 0);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, DDR_GROUP_NODES - 1);
+}
+
+/* What others send is believed only of themselves, and nothing that is not well formed. */
+static void hostile_messages(void **state)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES } }, back;
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
+	size_t len;
+
+	(void)state;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		m.hello.ride[i] = ride_of(i, i + 1);
+	assert_int_equal(ddr_node_msg_encode(&m, buf, DDR_NODE_MSG_MAX - 1), 0);
+	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
+	assert_int_equal(len, DDR_NODE_MSG_MAX);
+	for (size_t cut = 0; cut < len; cut++)
+		assert_non_null(ddr_node_msg_decode(buf, cut, &back));
+	assert_null(ddr_node_msg_decode(buf, len, &back));
+	assert_memory_equal(&back, &m, sizeof(m));
+	assert_non_null(ddr_node_msg_decode(buf, len + 1, &back));	/* its length is not what it says */
+	buf[8] = (uint8_t)(buf[8] + 8);
+	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
+	m.hello.n++;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	begin_with(now, 2);
+	m = (struct ddr_node_msg){ .type = DDR_N_RIDE, .sender = 2, .ride = ride_of(0, 7) };
+	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_DROPPED);	/* it has not said hello */
+	hello_of(2, 200, 0);
+	assert_int_equal(deliver(2, 201, &m), DDR_GROUP_DROPPED);	/* no member */
+	assert_int_equal(deliver(SELF, PID + 1, &m), DDR_GROUP_DROPPED);
+	m.sender = 3;
+	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_DROPPED);
+	m.sender = 2;
+	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_TAKEN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_with_the_same_pid_is_another_one),
+		cmocka_unit_test(who_comes_back_is_seen_when_all_are_known),
+		cmocka_unit_test(a_new_process_waits_for_every_hello),
+		cmocka_unit_test(a_stranger_is_not_waited_for),
+		cmocka_unit_test(a_node_of_another_release_keeps_this_one_out),
+		cmocka_unit_test(more_nodes_than_a_view_has),
+		cmocka_unit_test(hostile_messages),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
