@@ -64,6 +64,8 @@ int cli_scanner_open(struct cli_scanner *s, struct ddr_error *err);
  * minute counts as missing, with a warning. 0, or -1 with @err and nothing to free.
  */
 int cli_scanner_scan(struct cli_scanner *s, const char *what, struct ddr_scan *scan, struct ddr_error *err);
+/* The same by ddr_scan_by_udev(), for the array @array (a name or uuid), or NULL: for all arrays. */
+int cli_scanner_scan_first(struct cli_scanner *s, const char *what, const char *array, struct ddr_scan *scan, struct ddr_error *err);
 void cli_scanner_close(struct cli_scanner *s);
 /* Is there a disk that may still answer? */
 bool cli_scan_pending(const struct ddr_scan *scan);
@@ -72,6 +74,8 @@ bool cli_scan_pending(const struct ddr_scan *scan);
  * disks that do not answer. 0, or -1 with @err and nothing to free.
  */
 int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err);
+/* The same by ddr_scan_by_udev(). */
+int cli_scan_first(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err);
 /* Warns about each member that is left out because another program has written to it. */
 void cli_tell_foreign(const char *what, const struct ddr_scan_array *array);
 

@@ -23,6 +23,8 @@
 struct question {
 	unsigned int wait_ms;		/* as in struct ddr_scan_how */
 	char which[DDR_NAME_LEN];	/* an array: once it is complete, disks that hang are not waited for; "": any disks will do */
+	bool first;			/* the disks of @array by udev's database at first (ddr_scan_by_udev()) */
+	char array[DDR_NAME_LEN];	/* a name or uuid; "": any array */
 };
 
 /* The first part of its answer; the devices follow, then those that have not answered. */
@@ -78,7 +80,8 @@ static bool answer(int fd, struct question *q)
 	struct head head = { 0 };
 	bool ok;
 
-	head.rc = ddr_scan_devices(&scan, &how, &head.error);
+	head.rc = q->first ? ddr_scan_by_udev(&scan, &how, *q->array ? q->array : NULL, &head.error) :
+		  ddr_scan_devices(&scan, &how, &head.error);
 	head.n = scan.n;
 	head.n_hung = scan.n_hung;
 	head.enough = !head.rc && !scan.cut && is_complete(q->which, &scan);
@@ -199,14 +202,24 @@ int cli_scanner_scan(struct cli_scanner *s, const char *what, struct ddr_scan *s
 	return scan_once(s, what, &q, scan, &enough, err);
 }
 
-int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err)
+int cli_scanner_scan_first(struct cli_scanner *s, const char *what, const char *array, struct ddr_scan *scan, struct ddr_error *err)
 {
-	struct question q = { .wait_ms = CLI_SCAN_SAY_MS };
+	struct question q = { .first = true };
+	bool enough;
+
+	snprintf(q.array, sizeof(q.array), "%s", array ? array : "");
+	return scan_once(s, what, &q, scan, &enough, err);
+}
+
+static int scan_for(const char *what, const char *which, bool first, struct ddr_scan *scan, struct ddr_error *err)
+{
+	struct question q = { .wait_ms = CLI_SCAN_SAY_MS, .first = first };
 	struct cli_scanner s;
 	bool enough;
 	int rc;
 
 	snprintf(q.which, sizeof(q.which), "%s", which);
+	snprintf(q.array, sizeof(q.array), "%s", which);
 	if (cli_scanner_open(&s, err))
 		return -1;
 	rc = scan_once(&s, what, &q, scan, &enough, err);
@@ -221,6 +234,16 @@ int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct 
 	}
 	cli_scanner_close(&s);
 	return rc;
+}
+
+int cli_scan(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err)
+{
+	return scan_for(what, which, false, scan, err);
+}
+
+int cli_scan_first(const char *what, const char *which, struct ddr_scan *scan, struct ddr_error *err)
+{
+	return scan_for(what, which, true, scan, err);
 }
 
 void cli_tell_foreign(const char *what, const struct ddr_scan_array *array)

@@ -185,7 +185,7 @@ static int start_one(struct start *s, const char *which)
 	struct ddr_error err;
 	int rc;
 
-	if (cli_scan("start", which, &s->scan, &err))
+	if (cli_scan_first("start", which, &s->scan, &err))
 		return cli_fail("start", "%s", err.text);
 	rc = make_device(s, which, &made);
 	return made.sectors ? start_attach_all(s, &made, 1) : rc;
@@ -326,7 +326,8 @@ static int make_all(struct start *s, struct all *all)
 
 	if (cli_scanner_open(&scanner, &err))
 		return cli_fail("start", "%s", err.text);
-	while ((rc = cli_scanner_scan(&scanner, "start", &s->scan, &err)) == 0) {
+	while ((rc = s->only ? cli_scanner_scan_first(&scanner, "start", s->only, &s->scan, &err) :
+		     cli_scanner_scan(&scanner, "start", &s->scan, &err)) == 0) {
 		late = start_now_ms() >= due;
 		pending = cli_scan_pending(&s->scan);
 		if (!make_devices(s, all, late && !pending) && (!pending || late || (s->only && all->n)))
@@ -353,7 +354,7 @@ static int start_units(struct start *s)
 	cli_auto_release(NULL);		/* also those whose disks have not appeared yet */
 	if (cli_scanner_open(&scanner, &err))
 		return cli_fail("start", "%s", err.text);
-	rc = cli_scanner_scan(&scanner, "start", &s->scan, &err);
+	rc = cli_scanner_scan_first(&scanner, "start", NULL, &s->scan, &err);
 	cli_scanner_close(&scanner);
 	if (rc)
 		return cli_fail("start", "%s", err.text);

@@ -331,6 +331,19 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
 	return 0;
 }
 
+bool ddr_dev_may_be_member(const struct ddr_dev *dev)
+{
+	void *buf = ddr_dev_buffer(DDR_META_BLOCK);
+	struct ddr_fault fault = { .code = DDR_FE_OK };
+	struct ddr_error ignored;
+	struct ddr_super sb;
+
+	if (buf && ddr_dev_read(dev, buf, DDR_META_BLOCK, DDR_SB_OFFSET, &ignored) == 0)
+		fault = ddr_super_decode(buf, 0, DDR_SB_OFFSET, &sb);
+	free(buf);
+	return fault.code != DDR_FE_BLANK && fault.code != DDR_FE_MAGIC;
+}
+
 int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
 {
 	struct ddr_fault fault;

@@ -126,6 +126,11 @@ struct ddr_supers {
  */
 int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
 /*
+ * A single read: false if there is nothing of ours at the place of the first superblock. Such a device can only be a member whose first
+ * superblock was overwritten. True in all other cases, also if it cannot be read.
+ */
+bool ddr_dev_may_be_member(const struct ddr_dev *dev);
+/*
  * Writes @sb to the copy that its sequence number selects. Durable when it returns 0. The caller makes sure that
  * sequence numbers only grow, by one step per write.
  */

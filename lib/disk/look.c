@@ -57,6 +57,22 @@ static void destroy(struct ddr_look *l)
 
 /* ---- the thread ------------------------------------------------------------------ */
 
+/* Is there nothing that a brief look would read? It counts as ended for those who want more: they start one of their own. */
+static bool stops_here(struct ddr_look *l)
+{
+	bool brief;
+
+	pthread_mutex_lock(&lock);
+	brief = l->brief;
+	pthread_mutex_unlock(&lock);
+	if (!brief || ddr_dev_may_be_member(&l->dev))
+		return false;
+	pthread_mutex_lock(&lock);
+	l->cut_short = brief = l->brief;
+	pthread_mutex_unlock(&lock);
+	return brief;
+}
+
 /*
  * Reads the superblocks, and searches for other signatures. A lack of memory in that search is ignored: it says
  * nothing about the disk.
@@ -65,6 +81,8 @@ static void read_member(struct ddr_look *l)
 {
 	struct ddr_error ignored;
 
+	if (stops_here(l))
+		return;
 	if (ddr_dev_read_supers(&l->dev, &l->supers, &l->error) == 0 && l->what != DDR_LOOK_READ)
 		ddr_foreign_find(&l->dev, &l->supers.copy[l->supers.newest].super, l->foreign, sizeof(l->foreign), &ignored);
 }
@@ -152,6 +170,18 @@ static struct ddr_look *find_running(const char *path, unsigned int flags, bool 
 	return NULL;
 }
 
+/* Call with the lock held. A running look that gives what @l is to give, or NULL. */
+static struct ddr_look *join(const struct ddr_look *l)
+{
+	struct ddr_look *other = find_running(l->path, l->flags, true);
+
+	if (!other || (other->cut_short && !l->brief))
+		return NULL;
+	other->brief &= l->brief;
+	other->refs++;
+	return other;
+}
+
 /* Call with the lock held. */
 static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, struct ddr_error *err)
 {
@@ -180,7 +210,8 @@ static struct ddr_look *look_new(const char *path, unsigned int flags, struct dd
 		return NULL;
 	}
 	snprintf(l->path, sizeof(l->path), "%s", path);
-	l->flags = flags;
+	l->flags = flags & ~DDR_LOOK_BRIEF;
+	l->brief = flags & DDR_LOOK_BRIEF;
 	l->dev.fd = -1;
 	l->refs = 1;
 	l->supers.newest = -1;
@@ -197,9 +228,7 @@ static enum ddr_look_start begin(struct ddr_look **look, struct ddr_look *l, uns
 		return ret;
 	pthread_once(&once, make_cond);
 	pthread_mutex_lock(&lock);
-	*look = l->what == DDR_LOOK_ALL ? find_running(l->path, l->flags, true) : NULL;
-	if (*look)
-		(*look)->refs++;
+	*look = l->what == DDR_LOOK_ALL ? join(l) : NULL;
 	ret = *look ? DDR_LOOK_RUNS : start(l, limit_ms, err);
 	pthread_mutex_unlock(&lock);
 	if (!*look && ret == DDR_LOOK_RUNS)

@@ -35,15 +35,23 @@ struct ddr_look {
 	struct ddr_look *next;
 	unsigned int refs;
 	bool ended, told;
+	bool brief;			/* DDR_LOOK_BRIEF, and nobody who waits for it needs more */
+	bool cut_short;			/* it found nothing, and will not search any more */
 	int tid;			/* of the thread, once it runs */
 	uint64_t due_ms;
 };
+
+/*
+ * A flag for ddr_look_start(), beside DDR_DEV_...: if there is nothing of ours at the place of the first superblock, the second one is not
+ * searched for. That search takes 32 reads.
+ */
+#define DDR_LOOK_BRIEF	(1u << 16)
 
 enum ddr_look_start { DDR_LOOK_RUNS, DDR_LOOK_HANGS, DDR_LOOK_FAILED };
 
 /*
  * Starts to look at @path, read-only, for at most @limit_ms. RUNS: wait for *@look, and put it. If an earlier call of
- * this function for the same path is in progress and not late, that one is returned. HANGS: an earlier thread for
+ * this function for the same path is in progress and not late, that one is returned; a brief one then becomes a full one. HANGS: an earlier thread for
  * this path is late. FAILED: out of memory, or no thread could be started; see @err. The functions below wait for an
  * earlier thread that is not late.
  */

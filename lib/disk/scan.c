@@ -16,6 +16,7 @@
 
 #include "lib/disk/look.h"
 #include "lib/disk/scan.h"
+#include "lib/disk/scan_udev.h"
 
 #define SYS_BLOCK	"/sys/class/block"
 #define POLL_MS		250u	/* how often the progress of slow devices is checked */
@@ -195,23 +196,48 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-static int scan_all(struct search *s, struct ddr_error *err)
+static int is_possible(const struct dirent *e)
+{
+	return !ddr_scan_never_a_member(e->d_name);
+}
+
+/* Looks at those of @n devices that udev's records do not rule out. */
+static int scan_some(struct search *s, struct dirent *const *list, size_t n, struct ddr_scan_record *record, enum ddr_scan_pick *pick,
+		     struct ddr_error *err)
 {
 	char path[PATH_MAX];
+	int rc = 0;
+
+	for (size_t i = 0; i < n; i++)
+		ddr_scan_record_read(list[i]->d_name, &record[i]);
+	ddr_scan_picks(record, n, s->how->first, pick);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (pick[i] == DDR_SCAN_SKIP || !ddr_scan_worth_opening(list[i]->d_name))
+			continue;
+		snprintf(path, sizeof(path), "/dev/%s", list[i]->d_name);
+		for (char *p = path; (p = strchr(p, '!')); )
+			*p = '/';	/* sysfs writes the slash of cciss/c0d0 as '!' */
+		rc = look_at(s, path, pick[i] == DDR_SCAN_BRIEF ? DDR_LOOK_BRIEF : 0, err);
+	}
+	return rc;
+}
+
+static int scan_all(struct search *s, struct ddr_error *err)
+{
+	struct ddr_scan_record *record;
+	enum ddr_scan_pick *pick;
 	struct dirent **list;
-	int n = scandir(SYS_BLOCK, &list, NULL, compare_names), rc = 0;
+	int n = scandir(SYS_BLOCK, &list, is_possible, compare_names), rc;
 
 	if (n < 0)
 		return ddr_error_set(err, "cannot list the block devices in " SYS_BLOCK ": %s", strerror(errno));
-	for (int i = 0; i < n; i++) {
-		if (!rc && ddr_scan_worth_opening(list[i]->d_name)) {
-			snprintf(path, sizeof(path), "/dev/%s", list[i]->d_name);
-			for (char *p = path; (p = strchr(p, '!')); )
-				*p = '/';	/* sysfs writes the slash of cciss/c0d0 as '!' */
-			rc = look_at(s, path, 0, err);
-		}
+	record = calloc((size_t)n + 1, sizeof(*record));
+	pick = calloc((size_t)n + 1, sizeof(*pick));
+	rc = record && pick ? scan_some(s, list, (size_t)n, record, pick, err) : ddr_error_set(err, "out of memory");
+	free(record);
+	free(pick);
+	for (int i = 0; i < n; i++)
 		free(list[i]);
-	}
 	free(list);
 	return rc;
 }

@@ -3,7 +3,7 @@
  * Finds the members of arrays among the block devices of this machine, and assembles one array: for `table` and
  * `start`, and for a daemon that searches for members that no table names.
  *
- * It reads every block device that has a size, except: devices held by anything but a ddraid device (paths below a
+ * It reads every block device that has a size (ddr_scan_by_udev(): only some of them, if these are enough), except: devices held by anything but a ddraid device (paths below a
  * multipath device or another mapping are left to the device above), suspended devices, ddraid devices and what lies
  * on them, and loop devices. The caller may list other devices instead (how.listed); the command does so if its
  * environment has DDRAID_DEVICES. Nothing here reads the environment: the daemon lists none and always reads all
@@ -65,6 +65,11 @@ struct ddr_scan_how {
 	 * accepted there, too. Or NULL.
 	 */
 	const char *listed;
+	/*
+	 * Only for ddr_scan_by_udev(): leaves out devices by what udev's database says of them (scan_udev.h). NULL: none. Has no
+	 * meaning with a list.
+	 */
+	struct ddr_scan_first *first;
 };
 
 /*
@@ -73,8 +78,19 @@ struct ddr_scan_how {
  */
 int ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err);
 void ddr_scan_free(struct ddr_scan *scan);
-/* In scan_sys.c, for scan.c: may the block device with this name in sysfs hold a member? Does not open it. */
+/*
+ * In scan_sys.c, for scan.c: may the block device with this name in sysfs hold a member? Neither opens it. The first one only knows the
+ * name, the second one reads sysfs.
+ */
+bool ddr_scan_never_a_member(const char *name);
 bool ddr_scan_worth_opening(const char *name);
+/*
+ * In scan_first.c: the same as ddr_scan_devices(), but at first only reads the devices that udev's database has as members of @which (a
+ * uuid; a name, or NULL: as members of any array), and those of which it does not know what they hold. If that gives the whole array, or
+ * whole arrays and at least one, other devices are not read. Else all are, as by ddr_scan_devices(). What was read from the disks decides,
+ * never udev.
+ */
+int ddr_scan_by_udev(struct ddr_scan *scan, const struct ddr_scan_how *how, const char *which, struct ddr_error *err);
 
 /* An assembled array; the candidates borrow from the scan. */
 struct ddr_scan_array {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Which block devices may hold a member, by what sysfs, udev and device-mapper know of them: this is read before a
- * device is opened.
+ * Which block devices may hold a member, by what sysfs and device-mapper know of them: this is read before a device is
+ * opened. What udev knows: scan_udev.c.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <linux/dm-ioctl.h>
-#include <libudev.h>
 
 #include "lib/disk/scan.h"
 
@@ -19,19 +18,21 @@
 #define DM_UUID_PREFIX	"DDRAID-"
 #define STACK_MAX	16u	/* how many stacked devices are followed; anything higher is left alone */
 
-/* First line of a small file; false if there is none. */
+/* First line of a small file; false if there is none. A file of sysfs is given whole by one read. */
 static bool read_line(const char *path, char *buf, size_t size)
 {
-	FILE *f = fopen(path, "re");
-	bool ok;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
 
-	if (!f)
+	if (fd < 0)
 		return false;
-	ok = fgets(buf, (int)size, f) != NULL;
-	fclose(f);
-	if (ok)
-		buf[strcspn(buf, "\n")] = '\0';
-	return ok;
+	n = read(fd, buf, size - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return true;
 }
 
 /*
@@ -94,6 +95,12 @@ static bool held_by_others(const char *name)
 	return held;
 }
 
+/* Is it a device-mapper device? All of them have such names. */
+static bool is_mapped(const char *name)
+{
+	return strncmp(name, "dm-", 3) == 0;
+}
+
 /* An open of a suspended mapped device blocks until it is resumed. */
 static bool is_suspended(const char *name)
 {
@@ -127,9 +134,9 @@ static bool stands_on_ours(const char *name, unsigned int depth)
  * Optical and floppy drives take seconds to open and never hold a member. The file of a loop device may lie on an
  * array. Memory holds no lasting data.
  */
-static bool never_a_member(const char *name)
+bool ddr_scan_never_a_member(const char *name)
 {
-	static const char *const kinds[] = { "sr", "fd", "loop", "ram", "zram" };
+	static const char *const kinds[] = { ".", "sr", "fd", "loop", "ram", "zram" };
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strncmp(name, kinds[i], strlen(kinds[i])) == 0)
@@ -137,31 +144,14 @@ static bool never_a_member(const char *name)
 	return false;
 }
 
-/*
- * Does udev say that it is a path of a multipath device? Then that device is the member, even if it does not exist
- * yet. Without udev nothing is known.
- */
-static bool is_path(const char *name)
-{
-	struct udev *udev = udev_new();
-	struct udev_device *dev = udev ? udev_device_new_from_subsystem_sysname(udev, "block", name) : NULL;
-	const char *path = dev ? udev_device_get_property_value(dev, "DM_MULTIPATH_DEVICE_PATH") : NULL;
-	const char *type = dev ? udev_device_get_property_value(dev, "ID_FS_TYPE") : NULL;
-	bool is = (path && strcmp(path, "1") == 0) || (type && strcmp(type, "mpath_member") == 0);
-
-	udev_device_unref(dev);
-	udev_unref(udev);
-	return is;
-}
-
 bool ddr_scan_worth_opening(const char *name)
 {
 	char path[PATH_MAX], sectors[32];
 
-	if (name[0] == '.' || never_a_member(name) || is_path(name))
-		return false;
 	snprintf(path, sizeof(path), SYS_BLOCK "/%s/size", name);
 	if (!read_line(path, sectors, sizeof(sectors)) || strcmp(sectors, "0") == 0)
 		return false;
-	return !is_ddraid_device(name) && !is_suspended(name) && !stands_on_ours(name, STACK_MAX) && !held_by_others(name);
+	if (is_mapped(name) && (is_ddraid_device(name) || is_suspended(name)))
+		return false;
+	return !stands_on_ours(name, STACK_MAX) && !held_by_others(name);
 }
