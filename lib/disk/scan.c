@@ -188,6 +188,7 @@ static int look_at(struct search *s, const char *path, unsigned int flags, struc
 		s->at[s->n] = s->next++;
 		s->moves[s->n] = 0;
 		s->look[s->n++] = look;
+		s->moved_ms = ddr_look_now();	/* it has not had its time yet, however long it took to start all of them */
 	}
 	return 0;
 }
