@@ -112,8 +112,10 @@ class Nemesis:
                 what(act)
         except Skip as why:
             came = f"skipped: {why}"
-        except (*FAILURES, KeyError) as error:
+        except FAILURES as error:
             came = f"cut short: {str(error)[:300]}"
+        except KeyError:            # of the world's guests
+            came = "cut short: its machine is gone"
         end = self.evidence.now()
         self.done.append((begin, end, act, came))
         self.evidence.add("nemesis", f"{act.lane}: {act.kind} is over, {came}", loud=came != "done")
