@@ -14,20 +14,12 @@
 #include "daemon/base/clock.h"
 #include "daemon/disk/finder.h"
 #include "daemon/disk/load_lock.h"
+#include "daemon/disk/load_supers.h"
 #include "daemon/disk/loader.h"
 #include "daemon/disk/state.h"
 #include "lib/disk/layout.h"
 #include "lib/disk/look.h"
 #include "lib/disk/scan.h"
-
-struct supers {
-	struct ddr_supers s[DDR_MAX_MEMBERS];
-	struct ddr_error error[DDR_MAX_MEMBERS];
-	char foreign[DDR_MAX_MEMBERS][DDR_FOREIGN_LEN];
-	struct ddr_candidate cand[DDR_MAX_MEMBERS];
-	unsigned int place[DDR_MAX_MEMBERS];	/* candidate -> place in l->members: in the table, or behind it */
-	size_t n;
-};
 
 static int refuse(struct ddr_load *l, const char *what, uint64_t table, uint64_t super)
 {
@@ -64,7 +56,7 @@ static int check_table(struct ddr_load *l)
  * A device that the table names and that is current must be at the place of its role. A device that is not current (it failed, and
  * another one has its role by now) may be there: it is neither read nor written, and the state machine asks for another table.
  */
-static int check_position(struct ddr_load *l, const struct supers *all, size_t c)
+static int check_position(struct ddr_load *l, const struct ddr_load_supers *all, size_t c)
 {
 	const struct ddr_super *sb = &l->assembly.super, *own = all->cand[c].super;
 	const char *device = all->cand[c].device;
@@ -100,7 +92,7 @@ static int check_position(struct ddr_load *l, const struct supers *all, size_t c
 	return 0;
 }
 
-static int check_positions(struct ddr_load *l, const struct supers *all)
+static int check_positions(struct ddr_load *l, const struct ddr_load_supers *all)
 {
 	for (size_t c = 0; c < all->n; c++)
 		if (check_position(l, all, c))
@@ -108,96 +100,11 @@ static int check_positions(struct ddr_load *l, const struct supers *all)
 	return 0;
 }
 
-/* Takes what was read from the device at place @p. */
-static void take_supers(struct ddr_load *l, struct supers *all, unsigned int p, const struct ddr_look *look)
-{
-	struct ddr_candidate *c = &all->cand[all->n];
-
-	all->place[all->n] = p;
-	all->s[all->n] = look->supers;
-	all->error[all->n] = look->error;
-	*c = (struct ddr_candidate){ .device = l->members->name[p], .bytes = l->members->dev[p].bytes };
-	all->foreign[all->n][0] = '\0';
-	c->foreign = all->foreign[all->n];
-	if (look->supers.newest < 0)
-		c->error = all->error[all->n].text;
-	else
-		c->super = &all->s[all->n].copy[look->supers.newest].super;
-	if (c->super && !l->name[0]) {
-		memcpy(l->name, c->super->name, sizeof(l->name));
-		snprintf(l->members->array, sizeof(l->members->array), "%s", l->name);
-	}
-	all->n++;
-}
-
-/* A device that hangs counts as absent, whatever makes it hang: it is closed here, and the thread that is in it has a descriptor of its own. */
-static void leave_out(struct ddr_load *l, unsigned int p, const char *why)
-{
-	qb_log(LOG_ERR, "array '%s': %s %s; it counts as missing", l->members->array, l->members->name[p], why);
-	ddr_members_leave_out(l->members, p, why);
-}
-
-/* Reads the superblocks of the devices from place @from on, except those in @but. */
-static void read_supers(struct ddr_load *l, struct supers *all, unsigned int from, uint32_t but)
-{
-	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
-	char why[80];
-
-	for (unsigned int p = from; p < l->members->n; p++) {
-		struct ddr_error err;
-
-		if (!(l->members->open & ~but & (1u << p)))
-			continue;
-		switch (ddr_look_read(&look[p], &l->members->dev[p], l->limit_ms, &err)) {
-		case DDR_LOOK_HANGS:
-			leave_out(l, p, "has not answered since an earlier read");
-			break;
-		case DDR_LOOK_FAILED:
-			leave_out(l, p, err.text);
-			break;
-		case DDR_LOOK_RUNS:
-			break;
-		}
-	}
-	snprintf(why, sizeof(why), "has not delivered its superblock within %u ms", l->limit_ms);
-	for (unsigned int p = from; p < l->members->n; p++) {
-		if (look[p] && ddr_look_wait(look[p]))
-			take_supers(l, all, p, look[p]);
-		else if (look[p])
-			leave_out(l, p, why);
-		ddr_look_put(look[p]);
-	}
-}
-
-/*
- * Searches the devices from place @from on for other programs' signatures. A device that delivered its superblock and hangs now is
- * still a member: its log cannot be read either, and it fails when the array starts to write.
- */
-static void read_foreign(const struct ddr_load *l, struct supers *all, unsigned int from)
-{
-	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
-	struct ddr_error err;
-
-	for (size_t c = 0; c < all->n; c++)
-		if (all->place[c] >= from && all->cand[c].super)
-			ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
-				       "the signatures of other programs", &err);
-	for (size_t c = 0; c < all->n; c++) {
-		if (look[c] && ddr_look_wait(look[c]))
-			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));
-		if (all->foreign[c][0])
-			snprintf(l->members->error[all->place[c]], sizeof(l->members->error[0]), "%s also holds a %s, so another program has "
-				"written to it",
-				 all->cand[c].device, all->foreign[c]);
-		ddr_look_put(look[c]);
-	}
-}
-
 /*
  * The operator has decided that the array starts from the generation found here (--older). From now on this node remembers that
  * generation, before anything else is done with it. Only the superblocks themselves can still refuse the start.
  */
-static int override(struct ddr_load *l, const struct supers *all, const struct ddr_known *known)
+static int override(struct ddr_load *l, const struct ddr_load_supers *all, const struct ddr_known *known)
 {
 	const struct ddr_super *sb = &l->assembly.super;
 	int ret;
@@ -220,7 +127,7 @@ static int override(struct ddr_load *l, const struct supers *all, const struct d
 	return 0;
 }
 
-static int assemble(struct ddr_load *l, const struct supers *all)
+static int assemble(struct ddr_load *l, const struct ddr_load_supers *all)
 {
 	struct ddr_known known;
 
@@ -242,7 +149,7 @@ static int assemble(struct ddr_load *l, const struct supers *all)
  *
  * Returns 0 (assembled), 1 (these devices cannot be assembled, see l->error), or -1: cancelled.
  */
-static int read_table_members(struct ddr_load *l, struct supers *all)
+static int read_table_members(struct ddr_load *l, struct ddr_load_supers *all)
 {
 	uint64_t due_ms = ddr_now_ms() + l->limit_ms;
 	struct ddr_members_busy who;
@@ -252,8 +159,8 @@ static int read_table_members(struct ddr_load *l, struct supers *all)
 		if (ddr_load_lock(l, due_ms, &busy, &who))
 			return -1;
 		all->n = 0;
-		read_supers(l, all, 0, busy);
-		read_foreign(l, all, 0);
+		ddr_load_supers_read(l, all, 0, busy);
+		ddr_load_foreign_read(l, all, 0);
 		if (assemble(l, all) == 0)
 			break;
 		if (!busy)
@@ -284,7 +191,7 @@ static bool some_are_elsewhere(const struct ddr_load *l)
  * Is a device used that the table does not name? A spare is, and one that is being rebuilt. A member in sync is if the table names,
  * at its place, another member that it has replaced. Otherwise the table leaves it out, and that was deliberate.
  */
-static bool counts(const struct ddr_load *l, const struct supers *all, const struct ddr_super *own)
+static bool counts(const struct ddr_load *l, const struct ddr_load_supers *all, const struct ddr_super *own)
 {
 	const struct ddr_member *m = &own->member[own->this_member];
 
@@ -303,7 +210,7 @@ static bool counts(const struct ddr_load *l, const struct supers *all, const str
 }
 
 /* Another program may have had a device before it was locked: only what was read after that counts. */
-static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned int from)
+static void forget_what_changed(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from)
 {
 	size_t kept = 0;
 
@@ -311,7 +218,7 @@ static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned
 		const struct ddr_super *own = all->cand[c].super;
 
 		if (all->place[c] >= from && (!own || !counts(l, all, own))) {
-			leave_out(l, all->place[c], "was overwritten while it was being opened");
+			ddr_load_leave_out(l, all->place[c], "was overwritten while it was being opened");
 			continue;
 		}
 		all->cand[kept] = all->cand[c];		/* the candidate points to its superblock and texts, which stay where they are */
@@ -324,7 +231,7 @@ static void forget_what_changed(struct ddr_load *l, struct supers *all, unsigned
  * Adds the devices of this machine that are used. Devices that cannot be read are not added, nor those that stay locked, unless they
  * are @needed.
  */
-static int add_others(struct ddr_load *l, struct supers *all, bool needed)
+static int add_others(struct ddr_load *l, struct ddr_load_supers *all, bool needed)
 {
 	unsigned int from = l->members->n;
 	struct ddr_scan_how how = { .limit_ms = l->limit_ms };
@@ -356,8 +263,8 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 		return -1;
 	ddr_load_leave_out_locked(l, busy, &who);
 	l->others_locked = busy != 0;
-	read_supers(l, all, from, 0);
-	read_foreign(l, all, from);
+	ddr_load_supers_read(l, all, from, 0);
+	ddr_load_foreign_read(l, all, from);
 	forget_what_changed(l, all, from);
 	return 1;
 }
@@ -365,7 +272,7 @@ static int add_others(struct ddr_load *l, struct supers *all, bool needed)
 /* ---- from places to members ------------------------------------------------------- */
 
 /* Assigns the devices to members, whose numbers are known now; a member without a device gets what the table names at its place. */
-static void arrange(struct ddr_load *l, const struct supers *all)
+static void arrange(struct ddr_load *l, const struct ddr_load_supers *all)
 {
 	const struct ddr_assembly *a = &l->assembly;
 	int from[DDR_MAX_MEMBERS];
@@ -390,7 +297,7 @@ static void arrange(struct ddr_load *l, const struct supers *all)
 	ddr_members_arrange(l->members, from, a->super.members, l->present);
 }
 
-static int find_members(struct ddr_load *l, struct supers *all)
+static int find_members(struct ddr_load *l, struct ddr_load_supers *all)
 {
 	int ret = read_table_members(l, all);
 
@@ -447,7 +354,7 @@ static int read_log_and_map(struct ddr_load *l)
 
 static void load(struct ddr_load *l)
 {
-	struct supers *all = calloc(1, sizeof(*all));
+	struct ddr_load_supers *all = calloc(1, sizeof(*all));
 
 	if (!all) {
 		ddr_error_set(&l->error, "out of memory");
