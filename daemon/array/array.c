@@ -10,8 +10,10 @@
 
 #include "daemon/array/array.h"
 #include "daemon/array/events.h"
+#include "lib/error.h"
 
 #define WAIT_MS		1000u	/* between two attempts to join a cluster that seems to be available */
+#define OWN_MS		5000u	/* between two attempts to start, if this process or its machine is the reason why the first one failed */
 #define PART_MS		10000u	/* time from the removal of an array until this node lets go of it */
 
 static void array_down(struct ddr_array *a);
@@ -27,12 +29,31 @@ static void refused(struct ddr_array *a)
 }
 
 /* ddr_arrays_retry() continues. */
-static void wait_for_cluster(struct ddr_array *a, const char *why, uint64_t retry_ms)
+static void wait_until(struct ddr_array *a, const char *why, uint64_t retry_ms)
 {
 	a->state = DDR_ARRAY_DOWN;
 	a->waiting = true;
 	a->retry_ms = retry_ms;
 	snprintf(a->error, sizeof(a->error), "%s", why);
+}
+
+/*
+ * The array did not start because this process has no memory, descriptor or thread left (@why). That is no evidence against a member,
+ * and nothing was written.
+ */
+static void try_again(struct ddr_array *a, const char *why)
+{
+	char text[DDR_ERROR_LEN];
+
+	snprintf(text, sizeof(text), "this node cannot start the array now: %.800s; trying again every %u s", why, OWN_MS / 1000);
+	wait_until(a, text, ddr_now_ms() + OWN_MS);
+	qb_log(LOG_ERR, "array '%s': %s", a->name, a->error);
+}
+
+/* Is this result (a negative errno) of a call of ours no evidence against anything but this process? EAGAIN: a thread could not be created. */
+static bool is_own(int ret)
+{
+	return ret == -EAGAIN || ddr_own_failure(-ret);
 }
 
 /* The members were loaded, but the array did not start. a->error has the reason. */
@@ -42,11 +63,15 @@ static void not_started(struct ddr_array *a, int error)
 
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
+	if (is_own(error)) {
+		try_again(a, strerror(-error));
+		return;
+	}
 	if (error != -ENOTCONN) {
 		refused(a);
 		return;
 	}
-	wait_for_cluster(a, waits ? waits : "the cluster does not answer; retrying", ddr_now_ms() + WAIT_MS);
+	wait_until(a, waits ? waits : "the cluster does not answer; retrying", ddr_now_ms() + WAIT_MS);
 	qb_log(LOG_WARNING, "array '%s': the connection to the cluster was lost while the members were being read: %s", a->name, a->error);
 }
 
@@ -57,6 +82,15 @@ static void name_by_device(struct ddr_array *a)
 
 	if (ddr_device_dm_name(a->bind.dm_major, a->bind.dm_minor, name, sizeof(name)))
 		snprintf(a->name, sizeof(a->name), "%s", name);
+}
+
+/* --older was given for one start, and this was none. */
+static void keep_older(struct ddr_array *a, const struct ddr_load *l)
+{
+	if (!l->older.generation || l->behind)
+		return;
+	memcpy(a->d->older.uuid, a->uuid, sizeof(a->uuid));
+	a->d->older.known = l->older;
 }
 
 static void loaded(void *ctx)
@@ -76,8 +110,13 @@ static void loaded(void *ctx)
 	if (!l->ok) {
 		ddr_kchan_close(a->chan);
 		a->chan = NULL;
-		snprintf(a->error, sizeof(a->error), "%s", l->error.text);
-		refused(a);
+		if (l->error.own) {
+			keep_older(a, l);
+			try_again(a, l->error.text);
+		} else {
+			snprintf(a->error, sizeof(a->error), "%s", l->error.text);
+			refused(a);
+		}
 	} else {
 		a->state = DDR_ARRAY_RUNNING;
 		a->resumed = true;
@@ -131,7 +170,7 @@ static void bind_array(struct ddr_array *a)
 
 	ddr_drive_wake(a);
 	if (waits) {
-		wait_for_cluster(a, waits, 0);
+		wait_until(a, waits, 0);
 		return;
 	}
 	memset(&a->bind, 0, sizeof(a->bind));
@@ -152,6 +191,10 @@ static void bind_array(struct ddr_array *a)
 		return;
 	ddr_kchan_close(a->chan);
 	a->chan = NULL;
+	if (is_own(ret)) {
+		try_again(a, strerror(-ret));
+		return;
+	}
 	if (ret == -EPROTO)
 		snprintf(a->error, sizeof(a->error), "the kernel module speaks version %u of the kernel interface, this ddraidd version %u; "
 			 "install module and daemon of the same release", a->bind.abi, DDR_ABI_VERSION);

@@ -187,6 +187,7 @@ struct ddr_array {
 	uint8_t table_place[DDR_MAX_MEMBERS];	/* ... at this place */
 	uint32_t table_unname;			/* places at which it must not name a device any more */
 	bool table_unshadow;			/* it must not name a replacement for a member any more */
+	uint64_t table_ms;			/* not earlier: the last attempt to change it failed because of this process */
 	struct ddr_array_seek seek;
 	struct ddr_array_return back;
 	struct ddr_table *table;		/* the one that is being loaded */

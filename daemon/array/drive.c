@@ -441,12 +441,12 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16,
 	};
 	struct ddr_jobs_config jobs = {
 		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
-		.stock = &a->d->job_stock, .done = on_job, .ctx = a,
+		.stock = &a->d->job_stock, .done = on_job, .unable = ddr_drive_unable, .ctx = a,
 	};
 	int ret = ddr_metaio_open(&a->meta, &meta);
 

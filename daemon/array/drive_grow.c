@@ -70,11 +70,13 @@ static void on_prepared(void *ctx, struct ddr_grow *g)
 	/* a member whose preparation ended too late has failed by now */
 	if (a && a->grow.io == g->io) {
 		a->grow.waiting &= ~(1u << g->member);
-		if (g->result) {
+		if (g->result == -ENOMEM)
+			a->grow.error = g->result;
+		else if (g->result)
 			a->grow.failed |= 1u << g->member;
-			a->grow.no_space |= g->result == -ENOSPC ? 1u << g->member : 0;
+		a->grow.no_space |= g->result == -ENOSPC ? 1u << g->member : 0;
+		if (g->result)
 			qb_log(LOG_ERR, "array '%s': %s", a->name, g->error.text);
-		}
 	}
 	ddr_grow_free(g);
 }
@@ -104,7 +106,7 @@ static int prepare_one(struct ddr_array *a, unsigned int m, uint64_t blocks)
 }
 
 /*
- * If the preparation of a member cannot even be started, that is not the member's fault: all of it is retried later, when those in
+ * If the preparation of a member cannot be made, or not even be started, because of this process, that is not the member's fault: all of it is retried later, when those in
  * progress have ended.
  */
 static void prepare(struct ddr_array *a, const struct ddr_output *o)

@@ -144,6 +144,8 @@ static void install(struct ddr_array *a)
 	}
 	if (((a->seek.wanted | ddr_drive_returning(a)) & f->found) && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
+	if (f->failed && a->seek.at_ms == UINT64_MAX)
+		a->seek.at_ms = ddr_now_ms() + AGAIN_MS;
 	/* the device that hangs may be the one; nothing reports when it answers again */
 	if (f->want && f->hung && a->seek.at_ms == UINT64_MAX)
 		a->seek.at_ms = ddr_now_ms() + a->tune.io_timeout_ms;

@@ -72,6 +72,15 @@ void ddr_drive_break(struct ddr_array *a, const char *why)
 	ddr_event_plain(a, LOG_ERR, "broken", text);
 }
 
+void ddr_drive_unable(void *ctx, int error)
+{
+	struct ddr_array *a = ctx;
+
+	qb_log(LOG_CRIT, "array '%s': requests to members could not be made for %u s: %s", a->name, (unsigned int)(a->tune.io_timeout_ms / 1000),
+	       strerror(-error));
+	ddr_drive_break(a, "requests to members cannot be made on this node, for lack of memory or the like (ddraidd's log has the error)");
+}
+
 void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec)
 {
 	if (!ddr_kchan_put(a->chan, rec))

@@ -16,6 +16,8 @@
 #include "daemon/array/events.h"
 #include "daemon/kernel/table.h"
 
+#define AGAIN_MS	1000u	/* between two attempts, if the first one failed because of this process */
+
 /* ---- TABLE ----------------------------------------------------------------------- */
 
 void ddr_drive_table_output(struct ddr_array *a, const struct ddr_output *o)
@@ -59,6 +61,18 @@ static void refuse(struct ddr_array *a, uint32_t member, uint32_t index, const c
 	answer(a, member, index, error);
 }
 
+/* The table was not changed because of this process (@error): that is no failure of the member. True: it is tried again. */
+static bool again(struct ddr_array *a, uint32_t member, int error)
+{
+	if (error != -EAGAIN && !ddr_own_failure(-error))
+		return false;
+	qb_log(LOG_WARNING, "array '%s': the device table could not be changed for member %u on this node: %s; trying again every %u s", a->name, member,
+	       strerror(-error), AGAIN_MS / 1000);
+	a->table_asked |= 1u << member;
+	a->table_ms = ddr_now_ms() + AGAIN_MS;
+	return true;
+}
+
 static void resize_failed(struct ddr_array *a, const char *why)
 {
 	char text[DDR_ERROR_LEN];
@@ -88,7 +102,7 @@ static void on_table(void *ctx, struct ddr_table *t)
 	} else if (a) {
 		if (t->result == -EALREADY)
 			answer(a, t->member, index, 0);
-		else if (t->result)
+		else if (t->result && !again(a, t->member, t->result))
 			refuse(a, t->member, index, t->error.text, t->result);
 	}
 	ddr_table_free(t);
@@ -126,7 +140,7 @@ static int load_table(struct ddr_array *a, uint32_t member, uint32_t place, uint
 
 void ddr_drive_table_tick(struct ddr_array *a)
 {
-	uint32_t now = a->table_asked;	/* an answer may make the state machine ask again at once: that is for the next tick */
+	uint32_t now = ddr_now_ms() < a->table_ms ? 0 : a->table_asked;	/* an answer may make the state machine ask again at once: that is for the next tick */
 
 	while ((now &= a->table_asked) && !a->table && !a->broken) {
 		uint32_t member = (uint32_t)__builtin_ctz(now), place = a->table_place[member];
@@ -139,7 +153,7 @@ void ddr_drive_table_tick(struct ddr_array *a)
 			continue;
 		}
 		ret = load_table(a, member, place, 0);
-		if (ret)
+		if (ret && !again(a, member, ret))
 			refuse(a, member, place, strerror(-ret), ret);
 	}
 	if (a->table_unshadow && !a->table && !a->broken && load_table(a, DDR_NO_MEMBER, DDR_UAPI_SHADOW, 0) == 0)
@@ -166,6 +180,7 @@ void ddr_drive_table_stop(struct ddr_array *a)
 		ddr_table_forget(a->table);
 	a->table = NULL;
 	a->table_asked = 0;
+	a->table_ms = 0;
 	a->table_unshadow = false;
 }
 

@@ -13,6 +13,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/disk/aio.h"
+#include "lib/error.h"
 
 /*
  * The lowest level of the best-effort class, not the idle class: a job works under an exclusive range that users' writes wait for,
@@ -124,6 +125,41 @@ static bool place_gone(const struct ddr_aio_req *req)
 	return bytes == 0 || req->offset > bytes || req->len > bytes - req->offset;
 }
 
+/* A failure of this process: EAGAIN and ECANCELED are io_uring's, which has no worker for the request. */
+static bool is_own(int result)
+{
+	return result == -EAGAIN || result == -ECANCELED || ddr_own_failure(-result);
+}
+
+static void hold(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	if (!req->own)
+		qb_log(LOG_WARNING, "a request to a member could not be made on this node (%s); it is repeated", qb_strerror_r(-req->result, (char[64]){ 0 }, 64));
+	req->own = req->result;
+	req->next = q->held;
+	q->held = req;
+}
+
+static void end(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	q->in_flight--;
+	req->ended = true;
+	if (req->result && place_gone(req))
+		req->result = -ENODEV;
+	req->done(req);
+}
+
+/* Nothing is sent again when the queue is to end. */
+static void end_held(struct ddr_aio *q)
+{
+	while (q->held) {
+		struct ddr_aio_req *req = q->held;
+
+		q->held = req->next;
+		end(q, req);
+	}
+}
+
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
 	struct ddr_aio *q = data;
@@ -135,13 +171,14 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 		qb_perror(LOG_ERR, "reading an eventfd");
 	q->dispatching = true;
 	while ((req = q->engine->get(q))) {
-		q->in_flight--;
 		ended(q, req->lane);
-		req->ended = true;
-		if (req->result && place_gone(req))
-			req->result = -ENODEV;
-		req->done(req);
+		if (is_own(req->result) && !q->closing)
+			hold(q, req);
+		else
+			end(q, req);
 	}
+	if (q->closing)
+		end_held(q);
 	q->dispatching = false;
 	feed(q);
 	q->engine->kick(q);
@@ -204,22 +241,42 @@ fail_free:
 
 void ddr_aio_close(struct ddr_aio *q)
 {
+	uint64_t one = 1;
+
 	if (!q)
 		return;
 	q->closing = true;
+	if (q->held && write(q->event_fd, &one, sizeof(one)) < 0)	/* on_event() ends them: the caller does not expect that here */
+		qb_perror(LOG_ERR, "writing an eventfd");
 	if (q->in_flight == 0 && !q->dispatching)
 		queue_free(q);
 }
 
-void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
+static void append(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	req->next = NULL;
-	req->result = 0;
-	req->ended = false;
 	req->lane = lane_of(q, req->fd);
-	q->in_flight++;
 	*req->lane->tail = req;
 	req->lane->tail = &req->next;
+}
+
+void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	req->result = req->own = 0;
+	req->ended = false;
+	q->in_flight++;
+	append(q, req);
+}
+
+void ddr_aio_retry(struct ddr_aio *q)
+{
+	struct ddr_aio_req *req = q->held, *next;
+
+	q->held = NULL;
+	for (; req; req = next) {
+		next = req->next;
+		append(q, req);
+	}
 }
 
 void ddr_aio_kick(struct ddr_aio *q)

@@ -11,6 +11,9 @@
  * part of the engine's room; room for one request is reserved for each lane without a request in the engine. So a request that is not
  * in the engine yet only waits for its own descriptor, and a request that is late points to the right member.
  *
+ * A request that fails for lack of memory, threads or the like on this machine says nothing about the device: it does not end, but is
+ * sent again at the next ddr_aio_retry().
+ *
  * It must never: sleep in the loop's thread, allocate after ddr_aio_open(), touch a request's buffer after done() was called, or call
  * done() from within a submission.
  *
@@ -46,6 +49,7 @@ struct ddr_aio_req {
 	/* for done(): 0, or a negative errno. A short transfer is -EIO. -ENOSPC only comes from a device that exists and reaches that far */
 	int result;
 	bool ended;
+	int own;			/* not ended: a negative errno, the failure of this process for which it is sent again; 0: none */
 	/* internal to the queue */
 	struct ddr_aio_req *next;
 	struct ddr_aio_lane *lane;
@@ -91,6 +95,7 @@ struct ddr_aio {
 	unsigned int turn;		/* the lane that is served first */
 	unsigned int begun;		/* requests in the engine ... */
 	unsigned int lanes_begun;	/* ... from this number of lanes */
+	struct ddr_aio_req *held;	/* requests that are to be sent again */
 };
 
 /*
@@ -102,6 +107,8 @@ int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigne
 void ddr_aio_close(struct ddr_aio *q);
 /* Takes @req; starts it at ddr_aio_kick() or earlier. Never fails: errors are reported by done(). */
 void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req);
+/* Submits again what a failure of this process has held up: call it from a tick, which is soon enough, and seldom enough. */
+void ddr_aio_retry(struct ddr_aio *q);
 /* Starts everything that was submitted: call it once per batch. */
 void ddr_aio_kick(struct ddr_aio *q);
 const char *ddr_aio_engine_name(const struct ddr_aio *q);

@@ -175,6 +175,7 @@ static void run(struct ddr_worker *w)
 
 	if (ddr_scan_devices(&scan, &how, &err)) {
 		qb_log(LOG_WARNING, "array '%s': cannot search the devices of this machine for missing members: %s", f->name, err.text);
+		f->failed = true;
 		return;
 	}
 	ddr_finder_tell_hung(&scan, f->name, f->limit_ms);

@@ -41,6 +41,7 @@ struct ddr_finder {
 	struct ddr_super super[DDR_MAX_MEMBERS];	/* as read from the device */
 	struct ddr_error error[DDR_MAX_MEMBERS];	/* not found, but there is something to report */
 	bool hung;				/* some device did not answer; it may be one of them */
+	bool failed;				/* nothing was searched, because of this process: to be repeated */
 	/* internal */
 	struct ddr_worker worker;
 };

@@ -47,9 +47,10 @@ static void run(struct ddr_worker *w)
 	const struct ddr_dev *dev = &g->members->dev[g->member];
 
 	errno = 0;
-	g->result = prepare(g) ? -EIO : 0;
+	g->error.own = false;
+	g->result = !prepare(g) ? 0 : g->error.own ? -ENOMEM : -EIO;
 	/* a disk that was pulled reports ENOSPC, too, but its size is 0 (aio.c) */
-	if (g->result && errno == ENOSPC && ddr_dev_size(dev) >= ddr_layout_data_end(&g->super))
+	if (g->result == -EIO && errno == ENOSPC && ddr_dev_size(dev) >= ddr_layout_data_end(&g->super))
 		g->result = -ENOSPC;
 }
 

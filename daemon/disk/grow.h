@@ -25,7 +25,7 @@ struct ddr_grow {
 	void (*done)(void *ctx, struct ddr_grow *g);	/* called from the loop, once; frees @g */
 	void *ctx;				/* NULL: the result is not needed any more */
 	/* results */
-	int result;				/* 0: durable; -ENOSPC: the member exists but has no space; or -EIO. Else see error */
+	int result;				/* 0: durable; -ENOSPC: the member exists but has no space; -ENOMEM: a failure of this process; or -EIO. Else see error */
 	struct ddr_error error;
 	/* internal */
 	struct ddr_worker worker;

@@ -70,7 +70,7 @@ static bool begin_run(struct area *ar, const struct ddr_members *members, unsign
 }
 
 /*
- * Takes what one member delivered. 0; -EIO: part of it could not be read; or -ETIMEDOUT: the member hangs, and its thread still owns
+ * Takes what one member delivered. 0; -EIO: part of it could not be read; -ENOMEM: the same, by a failure of this process; or -ETIMEDOUT: the member hangs, and its thread still owns
  * the buffer.
  */
 static int take_run(const struct area *ar, const struct ddr_members *members, const struct ddr_super *sb, unsigned int m,
@@ -86,7 +86,7 @@ static int take_run(const struct area *ar, const struct ddr_members *members, co
 		ret = -ETIMEDOUT;
 	} else if (!look->whole) {
 		qb_log(LOG_ERR, "array '%s': %s", members->array, look->error.text);
-		ret = -EIO;
+		ret = look->error.own ? -ENOMEM : -EIO;
 	}
 	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
 		for (unsigned int place = 0; place < 2; place++)
@@ -111,10 +111,11 @@ static int read_area(struct area *ar, const struct ddr_members *members, const s
 		ret = take_run(ar, members, sb, m, limit_ms, out);
 		any |= ret == 0;
 		hangs |= ret == -ETIMEDOUT;
+		no_memory |= ret == -ENOMEM;
 	}
-	if (any)
-		return 0;
-	return no_memory ? -ENOMEM : hangs ? -ETIMEDOUT : -EIO;		/* a member that was not asked may have all of it */
+	if (no_memory)
+		return -ENOMEM;		/* what this process did not read may be newer: its successor would be written with the same number (rule 11) */
+	return any ? 0 : hangs ? -ETIMEDOUT : -EIO;	/* a member that was not asked may have all of it */
 }
 
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,

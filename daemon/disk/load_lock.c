@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The locks of the members while an array is loaded: who holds them, how long they are waited for, and which members are left out. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,6 +67,8 @@ int ddr_load_lock(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, struct dd
 			*busy &= ~pass_others(l, who);
 		if (find || !*busy)
 			set_waits(l, who, *busy);
+		if (late && *busy & who->own)
+			return ddr_error_call(&l->error, ENOLCK, "it is unknown whether the members are locked: a call failed for lack of memory or the like");
 		if (!*busy || late)
 			return 0;
 		if (atomic_load(&l->cancel))

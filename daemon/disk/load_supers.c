@@ -2,11 +2,15 @@
 /* Reads the superblocks of the devices while an array is loaded, and searches these for signatures of other programs. See load_supers.h. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <qb/qblog.h>
 
 #include "daemon/disk/load_supers.h"
 #include "lib/disk/look.h"
+
+#define LOOKS		20u	/* how often superblocks that change meanwhile are read ... */
+#define PAUSE_MS	100	/* ... and the pause between two times */
 
 /* Takes what was read from the device at place @p. */
 static void take_supers(struct ddr_load *l, struct ddr_load_supers *all, unsigned int p, const struct ddr_look *look)
@@ -37,10 +41,10 @@ void ddr_load_leave_out(struct ddr_load *l, unsigned int p, const char *why)
 	ddr_members_leave_out(l->members, p, why);
 }
 
-/* Reads the superblocks of the devices from place @from on, except those in @but. */
-void ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from, uint32_t but)
+int ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from, uint32_t but)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
+	bool own = false;
 	char why[80];
 
 	for (unsigned int p = from; p < l->members->n; p++) {
@@ -53,7 +57,8 @@ void ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsig
 			ddr_load_leave_out(l, p, "has not answered since an earlier read");
 			break;
 		case DDR_LOOK_FAILED:
-			ddr_load_leave_out(l, p, err.text);
+			l->error = err;
+			own = true;
 			break;
 		case DDR_LOOK_RUNS:
 			break;
@@ -61,27 +66,93 @@ void ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsig
 	}
 	snprintf(why, sizeof(why), "has not delivered its superblock within %u ms", l->limit_ms);
 	for (unsigned int p = from; p < l->members->n; p++) {
-		if (look[p] && ddr_look_wait(look[p]))
-			take_supers(l, all, p, look[p]);
-		else if (look[p])
+		if (look[p] && !ddr_look_wait(look[p])) {
 			ddr_load_leave_out(l, p, why);
+		} else if (look[p] && look[p]->supers.newest < 0 && look[p]->error.own) {
+			l->error = look[p]->error;
+			own = true;
+		} else if (look[p]) {
+			take_supers(l, all, p, look[p]);
+		}
 		ddr_look_put(look[p]);
+	}
+	return own ? -1 : 0;
+}
+
+/* ---- one consistent picture ---------------------------------------------------------- */
+
+/* What the devices held, in the order in which they were read. */
+struct picture {
+	size_t n;
+	struct { unsigned int place; uint64_t generation, seq; } at[DDR_MAX_MEMBERS];
+};
+
+static void take_picture(struct picture *p, const struct ddr_load_supers *all)
+{
+	memset(p, 0, sizeof(*p));
+	for (; p->n < all->n; p->n++) {
+		const struct ddr_super *sb = all->cand[p->n].super;
+
+		p->at[p->n].place = all->place[p->n];
+		p->at[p->n].generation = sb ? sb->generation : 0;
+		p->at[p->n].seq = sb ? sb->seq : 0;
 	}
 }
 
+static bool is_level(const struct picture *p)
+{
+	for (size_t i = 1; i < p->n; i++)
+		if (p->at[i].generation != p->at[0].generation || p->at[i].seq != p->at[0].seq)
+			return false;
+	return true;
+}
+
 /*
- * Searches the devices from place @from on for other programs' signatures. A device that delivered its superblock and hangs now is
- * still a member: its log cannot be read either, and it fails when the array starts to write.
+ * Two reads in a row that find the same: numbers only grow, so between them all of it was on the devices at the same moment. If all
+ * superblocks are equal, one read says that.
  */
-void ddr_load_foreign_read(const struct ddr_load *l, struct ddr_load_supers *all, unsigned int from)
+int ddr_load_supers_settle(struct ddr_load *l, struct ddr_load_supers *all, uint32_t but)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
+	struct picture before, now;
+
+	take_picture(&now, all);
+	if (is_level(&now))
+		return 0;
+	for (unsigned int i = 0; i < LOOKS; i++) {
+		before = now;
+		all->n = 0;
+		if (ddr_load_supers_read(l, all, 0, but))
+			return -1;
+		take_picture(&now, all);
+		if (is_level(&now) || memcmp(&before, &now, sizeof(now)) == 0)
+			return 1;
+		qb_log(LOG_INFO, "array '%s': another node changed the superblocks while they were read; reading them again", l->members->array);
+		nanosleep(&pause, NULL);
+	}
+	ddr_error_set(&l->error, "another node changed the superblocks of array '%s' during each of %u reads in a row", l->members->array, LOOKS);
+	l->error.own = true;	/* nothing is known about the members, and it is tried again */
+	return -1;
+}
+
+/* ---- signatures of other programs ---------------------------------------------------- */
+
+/* A device that delivered its superblock and hangs now is still a member: its log cannot be read either, and it fails when the array starts to write. */
+int ddr_load_foreign_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
 	struct ddr_error err;
+	bool own = false;
 
-	for (size_t c = 0; c < all->n; c++)
-		if (all->place[c] >= from && all->cand[c].super)
-			ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
-				       "the signatures of other programs", &err);
+	for (size_t c = 0; c < all->n; c++) {
+		if (all->place[c] < from || !all->cand[c].super)
+			continue;
+		if (!ddr_load_begun(ddr_look_member(&look[c], &l->members->dev[all->place[c]], l->limit_ms, &err), l->members, all->place[c],
+				    "the signatures of other programs", &err)) {
+			l->error = err;
+			own = true;
+		}
+	}
 	for (size_t c = 0; c < all->n; c++) {
 		if (look[c] && ddr_look_wait(look[c]))
 			memcpy(all->foreign[c], look[c]->foreign, sizeof(all->foreign[c]));
@@ -91,4 +162,5 @@ void ddr_load_foreign_read(const struct ddr_load *l, struct ddr_load_supers *all
 				 all->cand[c].device, all->foreign[c]);
 		ddr_look_put(look[c]);
 	}
+	return own ? -1 : 0;
 }

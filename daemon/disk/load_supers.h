@@ -14,10 +14,19 @@ struct ddr_load_supers {
 	size_t n;
 };
 
-/* Reads the superblocks of the devices from place @from on, except those in @but. */
-void ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from, uint32_t but);
-/* Searches the devices from place @from on for other programs' signatures. */
-void ddr_load_foreign_read(const struct ddr_load *l, struct ddr_load_supers *all, unsigned int from);
+/*
+ * Reads the superblocks of the devices from place @from on, except those in @but. 0; or -1 with l->error: this process could not read
+ * one, for lack of memory or the like, so nothing can be said about the array.
+ */
+int ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from, uint32_t but);
+/*
+ * To be called after such a read: superblocks that another node changed meanwhile do not fit together, and a member that is current
+ * would look stale. Reads those of all devices but @but again until one consistent picture has been seen. 0: there was no need; 1: they
+ * were read again; -1 with l->error.
+ */
+int ddr_load_supers_settle(struct ddr_load *l, struct ddr_load_supers *all, uint32_t but);
+/* Searches the devices from place @from on for other programs' signatures. Returns the same. */
+int ddr_load_foreign_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from);
 /* Closes the device at place @p: it counts as missing. */
 void ddr_load_leave_out(struct ddr_load *l, unsigned int p, const char *why);
 

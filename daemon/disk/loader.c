@@ -130,10 +130,13 @@ static int override(struct ddr_load *l, const struct ddr_load_supers *all, const
 static int assemble(struct ddr_load *l, const struct ddr_load_supers *all)
 {
 	struct ddr_known known;
+	int ret;
 
 	if (all->n == 0)
 		return ddr_error_set(&l->error, "no member in the table can be opened");
-	ddr_state_load(l->state_dir, l->bind.uuid, &known);
+	ret = ddr_state_load(l->state_dir, l->bind.uuid, &known);
+	if (ret)
+		return ddr_error_call(&l->error, -ret, "cannot read in %s which generation of the array was seen last: %s", l->state_dir, strerror(-ret));
 	if (ddr_assemble(all->cand, all->n, known.generation ? &known : NULL, &l->assembly, &l->error) == 0)
 		return 0;
 	return l->older.generation && known.generation ? override(l, all, &known) : -1;
@@ -147,7 +150,7 @@ static int assemble(struct ddr_load *l, const struct ddr_load_supers *all)
  * so late writes to it are never read, and it is taken back when it is unlocked (drive_seek.c). If the array needs it, all that is
  * left is to wait.
  *
- * Returns 0 (assembled), 1 (these devices cannot be assembled, see l->error), or -1: cancelled.
+ * Returns 0 (assembled), 1 (these devices cannot be assembled, see l->error), or -1: cancelled, or a failure of this process.
  */
 static int read_table_members(struct ddr_load *l, struct ddr_load_supers *all)
 {
@@ -159,10 +162,12 @@ static int read_table_members(struct ddr_load *l, struct ddr_load_supers *all)
 		if (ddr_load_lock(l, due_ms, &busy, &who))
 			return -1;
 		all->n = 0;
-		ddr_load_supers_read(l, all, 0, busy);
-		ddr_load_foreign_read(l, all, 0);
+		if (ddr_load_supers_read(l, all, 0, busy) || ddr_load_supers_settle(l, all, busy) < 0 || ddr_load_foreign_read(l, all, 0))
+			return -1;
 		if (assemble(l, all) == 0)
 			break;
+		if (l->error.own)
+			return -1;
 		if (!busy)
 			return 1;
 		due_ms = UINT64_MAX;
@@ -240,31 +245,41 @@ static int add_others(struct ddr_load *l, struct ddr_load_supers *all, bool need
 	struct ddr_scan scan;
 	struct ddr_error err;
 	uint32_t busy;
+	int ret = 0;
 
 	for (unsigned int p = 0; p < from; p++)		/* they would not be added anyway, and may hang */
 		if (l->members->named & (1u << p))
 			named[how.n_leave_out++] = makedev(l->members->major[p], l->members->minor[p]);
 	how.leave_out = named;
 	if (ddr_scan_devices(&scan, &how, &err)) {
+		if (err.own) {
+			l->error = err;
+			return -1;
+		}
 		qb_log(LOG_WARNING, "array '%s': cannot search the devices of this machine for spares: %s", l->members->array, err.text);
 		return 0;
 	}
 	ddr_finder_tell_hung(&scan, l->members->array, l->limit_ms);
-	for (size_t i = 0; i < scan.n; i++) {
+	for (size_t i = 0; i < scan.n && !ret; i++) {
 		const struct ddr_supers *s = &scan.dev[i].supers;
 
 		if (s->newest >= 0 && counts(l, all, &s->copy[s->newest].super))
-			ddr_members_add(l->members, scan.dev[i].path, l->limit_ms);
+			ret = ddr_members_add(l->members, scan.dev[i].path, l->limit_ms, &l->error);
 	}
 	ddr_scan_free(&scan);
+	if (ret)
+		return -1;
 	if (l->members->n == from)
 		return 0;
 	if (ddr_load_lock(l, needed ? UINT64_MAX : ddr_now_ms() + l->limit_ms, &busy, &who))
 		return -1;
 	ddr_load_leave_out_locked(l, busy, &who);
 	l->others_locked = busy != 0;
-	ddr_load_supers_read(l, all, from, 0);
-	ddr_load_foreign_read(l, all, from);
+	if (ddr_load_supers_read(l, all, from, 0))
+		return -1;
+	ret = ddr_load_supers_settle(l, all, 0);
+	if (ret < 0 || ddr_load_foreign_read(l, all, ret ? 0 : from))
+		return -1;
 	forget_what_changed(l, all, from);
 	return 1;
 }
@@ -328,7 +343,7 @@ static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *o
 {
 	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, l->limit_ms, out)) {
 	case -ENOMEM:
-		return ddr_error_set(&l->error, "out of memory");
+		return ddr_error_call(&l->error, ENOMEM, "out of memory");
 	case -ETIMEDOUT:
 		/* on a degraded array, dirty regions also become suspect: that must not happen for disks that will still answer */
 		return ddr_error_set(&l->error, "array '%s': no member delivered its dirty log within %u ms; start the array when its disks answer",
@@ -345,7 +360,7 @@ static int read_log_and_map(struct ddr_load *l)
 	l->log = calloc((size_t)sb->slots * sb->log_blocks, sizeof(*l->log));
 	l->map = calloc(sb->map_blocks, sizeof(*l->map));
 	if (!l->log || !l->map)
-		return ddr_error_set(&l->error, "out of memory");
+		return ddr_error_call(&l->error, ENOMEM, "out of memory");
 	for (uint32_t s = 0; s < sb->slots; s++)
 		if (load_area(l, (uint16_t)s, l->log + (size_t)s * sb->log_blocks))
 			return -1;
@@ -356,11 +371,12 @@ static void load(struct ddr_load *l)
 {
 	struct ddr_load_supers *all = calloc(1, sizeof(*all));
 
-	if (!all) {
-		ddr_error_set(&l->error, "out of memory");
+	if (!all || ddr_members_open(l->members, &l->bind, l->limit_ms, &l->error)) {
+		if (!all)
+			ddr_error_call(&l->error, ENOMEM, "out of memory");
+		free(all);
 		return;
 	}
-	ddr_members_open(l->members, &l->bind, l->limit_ms);
 	for (unsigned int p = 0; p < l->members->n; p++)
 		if (l->members->error[p][0])
 			qb_log(LOG_WARNING, "array '%s': %s; it counts as missing", l->members->array, l->members->error[p]);

@@ -5,7 +5,9 @@
  *
  * All of that sleeps, so it is done in a thread of its own: a member that hangs only delays its own array, and only until the limit.
  * Then it counts as absent or, if it had already delivered its superblock, as a member whose log and map cannot be read. Until it
- * ends, the thread uses nothing but its struct ddr_load. It must never write to a member.
+ * ends, the thread uses nothing but its struct ddr_load.
+ *
+ * Must never: write to a member; count one as absent because this process had no memory, descriptor or thread to read it.
  */
 #ifndef DDR_DAEMON_LOADER_H
 #define DDR_DAEMON_LOADER_H
@@ -45,7 +47,7 @@ struct ddr_load {
 	void *ctx;
 	/* results */
 	bool ok;
-	struct ddr_error error;		/* !ok: the message */
+	struct ddr_error error;		/* !ok: the message; own: nothing is known about the members, and another attempt may succeed */
 	char name[DDR_NAME_LEN];	/* of the array, "" if unknown */
 	struct ddr_members *members;
 	struct ddr_assembly assembly;
@@ -83,7 +85,8 @@ void ddr_load_free(struct ddr_load *l);
  * Reads the log of @slot, or the map (DDR_MAP_SLOT), from those members of @from that @sb has in sync, into the blocks at @out
  * (zeroed). The newest valid copy on any of them is used: a mark was durable on all of them before its grant. All are read at once;
  * one that has not answered after @limit_ms counts as unreadable. A block that no member could deliver stays invalid. Sleeps, at most
- * for twice the limit, if another thread is reading the same device. Returns 0; -ENOMEM; -ETIMEDOUT: no member delivered it, and one
+ * for twice the limit, if another thread is reading the same device. Returns 0; -ENOMEM: this process could not read at least one of
+ * them, for lack of memory or the like; -ETIMEDOUT: no member delivered it, and one
  * that hangs may have it; or -EIO: all members that were asked returned errors.
  */
 int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,

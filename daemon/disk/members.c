@@ -58,7 +58,7 @@ int ddr_members_fd(const struct ddr_members *m, unsigned int i)
 	return m->open & ~m->exchanged & (1u << i) ? m->dev[i].fd : -1;
 }
 
-/* The value of "KEY=" in a uevent file of sysfs. */
+/* The value of "KEY=" in a uevent file of sysfs. False with errno. */
 static bool uevent_value(const char *path, const char *key, char *buf, size_t size)
 {
 	size_t n = strlen(key);
@@ -74,6 +74,7 @@ static bool uevent_value(const char *path, const char *key, char *buf, size_t si
 			found = (size_t)snprintf(buf, size, "%s", line + n + 1) < size;
 	}
 	fclose(f);
+	errno = ENOENT;
 	return found;
 }
 
@@ -82,7 +83,10 @@ static bool is_node(const char *path, unsigned int major, unsigned int minor)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor);
+	if (stat(path, &st))
+		return false;
+	errno = ENOENT;
+	return S_ISBLK(st.st_mode) && st.st_rdev == makedev(major, minor);
 }
 
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size)
@@ -92,9 +96,8 @@ bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t s
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/uevent", major, minor);
 	if (!uevent_value(path, "DEVNAME", name, sizeof(name)))
 		return false;
-	if ((size_t)snprintf(buf, size, "/dev/%s", name) >= size)
-		return false;
-	return is_node(buf, major, minor);
+	errno = ENAMETOOLONG;
+	return (size_t)snprintf(buf, size, "/dev/%s", name) < size && is_node(buf, major, minor);
 }
 
 /* A device that was not resumed yet is not in sysfs. The ioctl may wait while another program removes or renames any mapped device. */
@@ -164,18 +167,16 @@ void ddr_members_tell_usual(const struct ddr_dev *dev)
 		       "events for this disk wait until the array is stopped", dev->path, strerror(dev->own_error));
 }
 
-/* NULL: it cannot be opened, and error[] says why. */
-static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const char *node, unsigned int limit_ms)
+/* NULL: it cannot be opened, and error[] says why; or @err does, which is a failure of this process. */
+static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const char *node, unsigned int limit_ms, struct ddr_error *err)
 {
-	struct ddr_look *look;
-	struct ddr_error err;
+	struct ddr_look *look = NULL;
 
-	switch (ddr_look_open(&look, node, DDR_DEV_WRITE | DDR_DEV_OWN, limit_ms, &err)) {
+	switch (ddr_look_open(&look, node, DDR_DEV_WRITE | DDR_DEV_OWN, limit_ms, err)) {
 	case DDR_LOOK_HANGS:
 		snprintf(m->error[i], sizeof(m->error[i]), "%s does not answer: it has been hanging since an earlier read", node);
 		return NULL;
 	case DDR_LOOK_FAILED:
-		snprintf(m->error[i], sizeof(m->error[i]), "%.300s", err.text);
 		return NULL;
 	case DDR_LOOK_RUNS:
 		break;
@@ -183,25 +184,23 @@ static struct ddr_look *begin_open(struct ddr_members *m, unsigned int i, const 
 	return look;
 }
 
-static bool end_open(struct ddr_members *m, unsigned int i, struct ddr_look *look, unsigned int limit_ms)
+static void end_open(struct ddr_members *m, unsigned int i, struct ddr_look *look, unsigned int limit_ms, struct ddr_error *err)
 {
-	bool open = false;
-
 	if (!look)
-		return false;
+		return;
 	if (!ddr_look_wait(look)) {
 		snprintf(m->error[i], sizeof(m->error[i]), "%.159s could not be opened within %u ms", look->path, limit_ms);
 	} else if (!look->opened) {
 		snprintf(m->error[i], sizeof(m->error[i]), "%.300s", look->error.text);
+		if (look->error.own)
+			*err = look->error;
 	} else {
 		m->dev[i] = look->dev;
 		look->dev = (struct ddr_dev){ .fd = -1 };
 		m->open |= 1u << i;
 		ddr_members_tell_usual(&m->dev[i]);
-		open = true;
 	}
 	ddr_look_put(look);
-	return open;
 }
 
 static void set_device(struct ddr_members *m, unsigned int i, uint32_t major, uint32_t minor)
@@ -212,11 +211,12 @@ static void set_device(struct ddr_members *m, unsigned int i, uint32_t major, ui
 	ddr_device_name(major, minor, m->name[i], sizeof(m->name[i]));
 }
 
-void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms)
+int ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms, struct ddr_error *err)
 {
 	struct ddr_look *look[DDR_UAPI_MAX_ROLES] = { NULL };
 	char node[64];
 
+	err->own = false;
 	m->n = bind->members <= DDR_UAPI_MAX_ROLES ? bind->members : DDR_UAPI_MAX_ROLES;
 	for (unsigned int i = 0; i < m->n; i++) {
 		unsigned int major = bind->dev_major[i], minor = bind->dev_minor[i];
@@ -225,12 +225,15 @@ void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsign
 			continue;
 		set_device(m, i, major, minor);
 		if (ddr_device_node(major, minor, node, sizeof(node)))
-			look[i] = begin_open(m, i, node, limit_ms);
+			look[i] = begin_open(m, i, node, limit_ms, err);
+		else if (ddr_own_failure(errno))
+			ddr_error_call(err, errno, "cannot find the node of device %u:%u: %s", major, minor, strerror(errno));
 		else
 			snprintf(m->error[i], sizeof(m->error[i]), "device %u:%u is gone", major, minor);
 	}
 	for (unsigned int i = 0; i < m->n; i++)
-		end_open(m, i, look[i], limit_ms);
+		end_open(m, i, look[i], limit_ms, err);
+	return err->own ? -1 : 0;
 }
 
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)
@@ -241,16 +244,18 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 	return DDR_NO_MEMBER;
 }
 
-bool ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms)
+int ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms, struct ddr_error *err)
 {
 	struct stat st;
 
+	err->own = false;
 	if (m->n == DDR_MAX_MEMBERS || stat(path, &st) || !S_ISBLK(st.st_mode) ||
 	    ddr_members_by_device(m, major(st.st_rdev), minor(st.st_rdev)) != DDR_NO_MEMBER)
-		return false;
+		return 0;
 	set_device(m, m->n, major(st.st_rdev), minor(st.st_rdev));
 	m->n++;
-	return end_open(m, m->n - 1, begin_open(m, m->n - 1, path, limit_ms), limit_ms);
+	end_open(m, m->n - 1, begin_open(m, m->n - 1, path, limit_ms, err), limit_ms, err);
+	return err->own ? -1 : 0;
 }
 
 void ddr_members_arrange(struct ddr_members *m, const int from[], unsigned int n, uint32_t playing)
@@ -331,7 +336,7 @@ void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *wh
 
 uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy)
 {
-	uint32_t members = 0, usual = 0;
+	uint32_t members = 0, usual = 0, own = 0;
 	struct ddr_error err;
 
 	for (unsigned int i = 0; i < m->n; i++) {
@@ -346,6 +351,7 @@ uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy)
 			usual |= 1u << i;
 			break;
 		case DDR_LOCK_FAILED:
+			own |= err.own ? 1u << i : 0;
 			if (holder)
 				*holder = (struct ddr_holder){ .text = "an error of the system" };
 			break;
@@ -354,8 +360,10 @@ uint32_t ddr_members_lock(struct ddr_members *m, struct ddr_members_busy *busy)
 		}
 		members |= 1u << i;
 	}
-	if (busy)
+	if (busy) {
 		busy->usual = usual;
+		busy->own = own;
+	}
 	return members;
 }
 

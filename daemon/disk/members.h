@@ -56,14 +56,15 @@ int ddr_members_fd(const struct ddr_members *m, unsigned int i);
 
 /*
  * Opens the devices that @bind names, O_DIRECT. A device that cannot be opened, or not within @limit_ms, is not an error: it is not
- * in @m->open, and its error[] says why. May sleep.
+ * in @m->open, and its error[] says why. -1 with @err: this process could not try it, for lack of memory or the like; then nothing is
+ * known of that device. May sleep.
  */
-void ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms);
+int ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigned int limit_ms, struct ddr_error *err);
 /*
- * Opens one more device and adds it at the end. @path: its node. False: it cannot be opened, was added already, or there are too
- * many. May sleep.
+ * The same for one more device, which is added at the end. @path: its node. One that was added already, or for which there is no room,
+ * is no error either.
  */
-bool ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms);
+int ddr_members_add(struct ddr_members *m, const char *path, unsigned int limit_ms, struct ddr_error *err);
 /* Closes the device at place @i, which is open: it counts as absent. Only before ddr_members_arrange(). */
 void ddr_members_leave_out(struct ddr_members *m, unsigned int i, const char *why);
 /*
@@ -91,6 +92,7 @@ uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint
 /* Members whose lock another program holds, and which program. */
 struct ddr_members_busy {
 	uint32_t usual;				/* of these: only the usual node is locked by another program; we hold our own node's lock */
+	uint32_t own;				/* of these: it is unknown whether they are locked, because of a failure of this process */
 	struct ddr_holder holder[DDR_MAX_MEMBERS];
 };
 
@@ -117,7 +119,7 @@ uint32_t ddr_members_late(const struct ddr_members *all, const uint8_t uuid[16])
 /* Logs that no device node of our own could be created for a device that was opened with DDR_DEV_OWN. */
 void ddr_members_tell_usual(const struct ddr_dev *dev);
 
-/* The node of a block device, by the kernel's name ("/dev/sda"); false if there is none. */
+/* The node of a block device, by the kernel's name ("/dev/sda"). False with errno: there is none, or it could not be looked up. */
 bool ddr_device_node(unsigned int major, unsigned int minor, char *buf, size_t size);
 /* The name of a device-mapper device; false: it is none, or the name does not fit. */
 bool ddr_device_dm_name(unsigned int major, unsigned int minor, char *buf, size_t size);

@@ -268,6 +268,22 @@ void ddr_metaio_kick(struct ddr_metaio *m)
 	ddr_aio_kick(m->aio);
 }
 
+/* It is late because of this process. */
+static bool given_up(struct ddr_meta_op *op)
+{
+	int error = 0;
+
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		if (op->flying >> i & 1 && op->req[i].own)
+			error = op->req[i].own;
+	if (!error)
+		return false;
+	op->reported = true;
+	op->waiting = op->flying;
+	op->m->cfg.unable(op->m->cfg.ctx, error);
+	return true;
+}
+
 void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 {
 	struct ddr_meta_op *op;
@@ -275,13 +291,14 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 	char who[DDR_MEMBERS_WHO];
 
 	m->now_ms = now_ms;
+	ddr_aio_retry(m->aio);
 	qb_list_for_each_entry(op, &m->busy, list)
 		if (ddr_meta_of_supers(op->kind))
 			ddr_meta_super_tick(op, now_ms);
 	ddr_aio_kick(m->aio);
 	qb_list_for_each_safe(iter, next, &m->busy) {
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
-		if (now_ms < op->deadline_ms || op->reported)
+		if (now_ms < op->deadline_ms || op->reported || given_up(op))
 			continue;
 		for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 			if (op->waiting >> i & 1)

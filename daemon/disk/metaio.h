@@ -46,6 +46,11 @@ struct ddr_metaio_config {
 	 * that found it. Must not close.
 	 */
 	void (*exchanged)(void *ctx, unsigned int member);
+	/*
+	 * Within the time limit a request could not be made because of a failure of this process (@error, aio.h). That is no evidence
+	 * against the member, so the operation is not reported; this node cannot serve the array. Must not close.
+	 */
+	void (*unable)(void *ctx, int error);
 	void *ctx;
 };
 

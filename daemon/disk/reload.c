@@ -23,8 +23,8 @@ static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_l
 	return ddr_load_begun(ddr_look_read(look, &r->members->dev[m], r->limit_ms, &err), r->members, m, "the superblock", &err);
 }
 
-/* Takes the superblock of one member if it is newer than @best (valid if @any). Returns whether @best is valid now. */
-static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any)
+/* Takes the superblock of one member if it is newer than @best (valid if @any). Returns whether @best is valid now. @own: see read_super(). */
+static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any, bool *own)
 {
 	const struct ddr_super *sb;
 
@@ -34,6 +34,7 @@ static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_lo
 		qb_log(LOG_ERR, "array '%s': %s has not delivered its superblock within %u ms", r->members->array, r->members->name[m], r->limit_ms);
 	} else if (look->supers.newest < 0) {
 		qb_log(LOG_ERR, "array '%s': %s", r->members->array, look->error.text);
+		*own |= look->error.own;
 	} else {
 		sb = &look->supers.copy[look->supers.newest].super;
 		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, best))) {
@@ -45,7 +46,10 @@ static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_lo
 	return any;
 }
 
-/* Finds the superblock with the newest generation on any member and, of these, the highest sequence number. */
+/*
+ * Finds the superblock with the newest generation on any member and, of these, the highest sequence number. A member that this process
+ * could not read, for lack of memory or the like, may be the only one that has it: then nothing was found.
+ */
 static int read_super(struct ddr_reload *r)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
@@ -56,8 +60,8 @@ static int read_super(struct ddr_reload *r)
 		if (r->from & r->members->open & (1u << m))
 			no_memory |= !begin_super(r, m, &look[m]);
 	for (unsigned int m = 0; m < r->members->n; m++)
-		any = take_super(r, m, look[m], &best, any);
-	if (!any && no_memory)
+		any = take_super(r, m, look[m], &best, any, &no_memory);
+	if (no_memory)
 		return -ENOMEM;
 	if (!any)
 		return -EIO;

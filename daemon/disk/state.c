@@ -21,6 +21,7 @@
 #include "daemon/disk/state.h"
 #include "lib/conf.h"
 #include "lib/disk/format.h"
+#include "lib/error.h"
 
 #define STACK_BYTES	(128u << 10)
 #define NOTED_MAX	64u		/* arrays whose file contents are remembered; the file of others is written each time */
@@ -89,7 +90,7 @@ static void file_name(const char *dir, const uint8_t uuid[16], char *buf, size_t
 	snprintf(buf, size, "%s/%s.generation", dir, text);
 }
 
-static void read_file(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+static int read_file(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	char path[DDR_CONF_PATH_MAX + 64], id[37] = "";
 	uint64_t generation = 0;
@@ -99,24 +100,28 @@ static void read_file(const char *dir, const uint8_t uuid[16], struct ddr_known 
 	file_name(dir, uuid, path, sizeof(path));
 	f = fopen(path, "re");
 	if (!f)
-		return;
+		return ddr_own_failure(errno) ? -errno : 0;
 	if (fscanf(f, "%20" SCNu64 " %36s", &generation, id) == 2 && generation && generation < DDR_GENERATION_START &&
 	    uuid_parse(id, known->gen_id) == 0)
 		known->generation = generation;
 	else
 		qb_log(LOG_WARNING, "%s is damaged, so stale disks may not be recognised at this start; check with ddraid examine that the newest ones are there", path);
 	fclose(f);
+	return 0;
 }
 
-void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+int ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	struct note note;
+	int ret = read_file(dir, uuid, known);
 
-	read_file(dir, uuid, known);
+	if (ret)
+		return ret;
 	snprintf(note.dir, sizeof(note.dir), "%s", dir);
 	memcpy(note.uuid, uuid, sizeof(note.uuid));
 	note.known = *known;
 	note_down(&note);
+	return 0;
 }
 
 static int write_file(const char *path, const struct ddr_known *known)
@@ -161,10 +166,13 @@ static int save_over(const struct note *note)
 static int save(const struct note *note)
 {
 	struct ddr_known old;
+	int ret;
 
 	if (mkdir(note->dir, 0700) && errno != EEXIST)
 		return -errno;
-	read_file(note->dir, note->uuid, &old);
+	ret = read_file(note->dir, note->uuid, &old);
+	if (ret)
+		return ret;
 	if (old.generation > note->known.generation || same(&old, &note->known))
 		return 0;
 	return save_over(note);

@@ -13,8 +13,11 @@
 
 #include "lib/disk/assemble.h"
 
-/* Reads what is remembered; generation 0: nothing. May sleep: not for the loop's thread. */
-void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known);
+/*
+ * Reads what is remembered; generation 0: nothing. May sleep: not for the loop's thread. 0, or a negative errno: this process could not
+ * read it now (ddr_own_failure()), and the veto may be in it.
+ */
+int ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known);
 /* Remembers this generation even if a later one is remembered: the operator starts from it. Sleeps. 0, or a negative errno. */
 int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known);
 /*

@@ -354,6 +354,7 @@ void ddr_jobs_delay(struct ddr_jobs *j, uint64_t ms)
 
 void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 {
+	ddr_aio_retry(j->aio);
 	ddr_aio_kick(j->aio);
 	while (j->n_refused) {
 		struct ddr_job_result busy = { .io = j->refused[--j->n_refused], .result = -EBUSY };
@@ -368,6 +369,9 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 		r->renew = false;
 		if (r->step == STEP_REPORT) {
 			finish(r);
+		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms && ddr_job_own(r)) {
+			r->reported = true;
+			j->cfg.unable(j->cfg.ctx, ddr_job_own(r));
 		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms) {
 			ddr_job_late(r);
 			report(r);	/* the buffers stay until the last request ends */

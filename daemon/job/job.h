@@ -61,6 +61,7 @@ struct ddr_jobs_config {
 	struct ddr_job_stock **stock;		/* memory, shared by all arrays; NULL until the first one starts */
 	/* Called once for each range, from the loop; must not close. */
 	void (*done)(void *ctx, const struct ddr_job_result *r);
+	void (*unable)(void *ctx, int error);	/* as in struct ddr_metaio_config */
 	void *ctx;
 };
 

@@ -111,6 +111,8 @@ void ddr_job_segments(struct ddr_job_work *r, ddr_job_segment_fn fn, void *ctx);
 bool ddr_job_bad_sector(int error);
 /* The other members do not suffice for what could not be read: reports those that may be gone as failed. */
 void ddr_job_too_few(struct ddr_job_work *r);
+/* The failure of this process (a negative errno) for which a request waits to be sent again; 0: none. */
+int ddr_job_own(const struct ddr_job_work *r);
 /* Reports members that did not answer as failed. */
 void ddr_job_late(struct ddr_job_work *r);
 

@@ -198,6 +198,14 @@ uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
 	return all_out(j, true);
 }
 
+int ddr_job_own(const struct ddr_job_work *r)
+{
+	for (unsigned int q = 0; q < r->n_req; q++)
+		if (!r->req[q].ended && r->req[q].own)
+			return r->req[q].own;
+	return 0;
+}
+
 /*
  * Reports as failed the members that do not answer and those with an error worse than a bad sector; a bad sector alone does not fail
  * a member.

@@ -135,6 +135,7 @@ static int read_table(struct ddr_table *t, struct request *r, char **text, uint6
 	ret = get(t, r, &params, sectors);
 	if (ret)
 		return ret;
+	errno = 0;
 	if (t->sectors) {
 		same = *sectors == t->sectors;
 		*sectors = t->sectors;
@@ -142,6 +143,8 @@ static int read_table(struct ddr_table *t, struct request *r, char **text, uint6
 	} else {
 		*text = table_text(t, params, &same);
 	}
+	if (!*text && errno == ENOMEM)
+		return failed(t, "change", -ENOMEM);
 	if (!*text) {
 		ddr_error_set(&t->error, "the mapped device has no table of " TARGET " with a place %u", t->place);
 		return -EINVAL;

@@ -42,7 +42,7 @@ static struct ddr_dev_lock *lock_new(struct ddr_dev *dev, struct ddr_error *err)
 {
 	dev->lock = malloc(sizeof(*dev->lock));
 	if (!dev->lock) {
-		ddr_error_set(err, "%s: out of memory", dev->path);
+		ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
 		return NULL;
 	}
 	*dev->lock = (struct ddr_dev_lock){ .own = -1, .usual = -1 };
@@ -131,7 +131,7 @@ static void put_whole(struct whole *w)
 static enum ddr_lock_state state_of(int fd, enum ddr_lock_state busy, const char *what, struct ddr_holder *holder, struct ddr_error *err)
 {
 	if (errno != EWOULDBLOCK) {
-		ddr_error_set(err, "%s: cannot lock it: %s", what, strerror(errno));
+		ddr_error_call(err, errno, "%s: cannot lock it: %s", what, strerror(errno));
 		return DDR_LOCK_FAILED;
 	}
 	if (holder)
@@ -244,6 +244,8 @@ int ddr_dev_lock_prepare(struct ddr_dev *dev, struct ddr_error *err)
 		return -1;
 	/* if the usual node is missing, there is no lock to wait for, and the device has probably been removed */
 	dev->lock->usual = open(dev->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (dev->lock->usual < 0 && ddr_own_failure(errno))
+		return ddr_error_call(err, errno, "%s: cannot open it to see whether it is locked: %s", dev->path, strerror(errno));
 	return 0;
 }
 

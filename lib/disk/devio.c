@@ -25,7 +25,7 @@ static int learn_block(struct ddr_dev *dev, struct ddr_error *err)
 
 	if (ioctl(dev->fd, BLKGETSIZE64, &dev->bytes) || ioctl(dev->fd, BLKSSZGET, &logical) ||
 	    ioctl(dev->fd, BLKPBSZGET, &physical))
-		return ddr_error_set(err, "%s: cannot read its size and sector size: %s", dev->path, strerror(errno));
+		return ddr_error_call(err, errno, "%s: cannot read its size and sector size: %s", dev->path, strerror(errno));
 	if (logical < 512 || physical < (unsigned int)logical)
 		return ddr_error_set(err, "%s: reports impossible sector sizes: %d bytes (logical) and %u bytes (physical)", dev->path, logical,
 				     physical);
@@ -49,7 +49,7 @@ static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 	struct stat st;
 
 	if (fstat(dev->fd, &st))
-		return ddr_error_set(err, "%s: %s", dev->path, strerror(errno));
+		return ddr_error_call(err, errno, "%s: %s", dev->path, strerror(errno));
 	dev->is_block = S_ISBLK(st.st_mode);
 	if (dev->is_block) {
 		dev->rdev = st.st_rdev;
@@ -70,7 +70,7 @@ static int learn(struct ddr_dev *dev, unsigned int flags, struct ddr_error *err)
 static int check_type(const char *path, unsigned int flags, struct stat *st, struct ddr_error *err)
 {
 	if (stat(path, st))
-		return ddr_error_set(err, "%s: %s", path, strerror(errno));
+		return ddr_error_call(err, errno, "%s: %s", path, strerror(errno));
 	if (S_ISBLK(st->st_mode) || (S_ISREG(st->st_mode) && flags & DDR_DEV_FILE))
 		return 0;
 	return ddr_error_set(err, "%s: is not a block device; give a disk, a partition or a loop device", path);
@@ -103,7 +103,7 @@ static int open_usual(struct ddr_dev *dev, int mode, unsigned int flags, struct 
 		return 0;
 	if (errno == EBUSY)
 		return ddr_error_set(err, "%s: is in use (mounted, or held by another device: see lsblk %s)", dev->path, dev->path);
-	return ddr_error_set(err, "%s: %s", dev->path, strerror(errno));
+	return ddr_error_call(err, errno, "%s: %s", dev->path, strerror(errno));
 }
 
 int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, struct ddr_error *err)
@@ -116,7 +116,7 @@ int ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flags, stru
 		return -1;
 	dev->path = strdup(path);
 	if (!dev->path)
-		return ddr_error_set(err, "%s: out of memory", path);
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", path);
 	if ((!(flags & DDR_DEV_OWN) || !S_ISBLK(st.st_mode) || open_own(dev, st.st_rdev, mode, err) == 0) &&
 	    (dev->fd >= 0 || open_usual(dev, mode, flags, err) == 0) && learn(dev, flags, err) == 0)
 		return 0;
@@ -162,7 +162,7 @@ void *ddr_dev_buffer(size_t size)
 
 static int io_error(const struct ddr_dev *dev, const char *what, uint64_t offset, int error, struct ddr_error *err)
 {
-	ddr_error_set(err, "%s: cannot %s at byte %" PRIu64 ": %s", dev->path, what, offset, strerror(error));
+	ddr_error_call(err, error, "%s: cannot %s at byte %" PRIu64 ": %s", dev->path, what, offset, strerror(error));
 	errno = error;
 	return -1;
 }
@@ -217,7 +217,7 @@ int ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struc
 	int rc = 0;
 
 	if (!zero)
-		return ddr_error_set(err, "%s: out of memory", dev->path);
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
 	while (!rc && len > 0) {
 		size_t run = len < ZERO_RUN ? (size_t)len : ZERO_RUN;
 
@@ -234,7 +234,7 @@ int ddr_dev_sync(const struct ddr_dev *dev, struct ddr_error *err)
 	if (fsync(dev->fd)) {
 		int error = errno;
 
-		ddr_error_set(err, "%s: cannot flush its cache: %s", dev->path, strerror(error));
+		ddr_error_call(err, error, "%s: cannot flush its cache: %s", dev->path, strerror(error));
 		errno = error;
 		return -1;
 	}
@@ -309,13 +309,19 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
 	memset(out, 0, sizeof(*out));
 	out->newest = -1;
 	if (!buf)
-		return ddr_error_set(err, "%s: out of memory", dev->path);
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
 	read_copy(dev, buf, 0, DDR_SB_OFFSET, out);
 	if (out->copy[0].found)
 		read_copy(dev, buf, 1, ddr_super_offset(&out->copy[0].super, 1), out);
 	else
 		search_copy1(dev, buf, out);
 	free(buf);
+	/* one copy alone may be the older one: a member must not look stale only because we had no memory to read the other */
+	for (unsigned int i = 0; i < DDR_SB_COPIES; i++)
+		if (out->copy[i].read_failed && out->copy[i].error.own) {
+			*err = out->copy[i].error;
+			return -1;
+		}
 
 	if (out->copy[0].found && out->copy[1].found &&
 	    !ddr_super_same_member(&out->copy[0].super, &out->copy[1].super)) {
@@ -352,7 +358,7 @@ int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, s
 	int rc;
 
 	if (!buf)
-		return ddr_error_set(err, "%s: out of memory", dev->path);
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
 	fault = ddr_super_encode(sb, buf);
 	if (fault.code)
 		rc = ddr_error_set(err, "%s: refusing to write an invalid superblock: %s", dev->path,

@@ -192,7 +192,8 @@ static enum ddr_look_start start(struct ddr_look *l, unsigned int limit_ms, stru
 	l->due_ms = ddr_look_now() + limit_ms;
 	ret = thread_start(l);
 	if (ret) {
-		ddr_error_set(err, "%s: cannot create a thread that reads it: %s", l->path, strerror(ret));
+		ddr_error_call(err, ret, "%s: cannot create a thread that reads it: %s", l->path, strerror(ret));
+		err->own = true;	/* whatever the error: no thread has touched the device */
 		return DDR_LOOK_FAILED;
 	}
 	l->refs++;
@@ -206,7 +207,7 @@ static struct ddr_look *look_new(const char *path, unsigned int flags, struct dd
 	struct ddr_look *l = calloc(1, sizeof(*l));
 
 	if (!l) {
-		ddr_error_set(err, "out of memory");
+		ddr_error_call(err, ENOMEM, "out of memory");
 		return NULL;
 	}
 	snprintf(l->path, sizeof(l->path), "%s", path);
@@ -264,7 +265,7 @@ static struct ddr_look *look_opened(const struct ddr_dev *dev, int what, size_t 
 	l->buf = len ? ddr_dev_buffer(len) : NULL;
 	if (ddr_dev_dup(dev, &l->dev) == 0 && (l->buf || !len))
 		return l;
-	ddr_error_set(err, "%s: out of memory or file descriptors while reading it", dev->path);
+	ddr_error_call(err, ENOMEM, "%s: out of memory or file descriptors while reading it", dev->path);
 	destroy(l);
 	return NULL;
 }

@@ -19,7 +19,7 @@ static int failed(struct ddr_error *err, const char *dir, const char *what)
 {
 	int error = errno;
 
-	ddr_error_set(err, "%s: %s: %s", dir, what, strerror(error));
+	ddr_error_call(err, error, "%s: %s: %s", dir, what, strerror(error));
 	errno = error;
 	return -1;
 }
@@ -48,7 +48,7 @@ static int open_dir(const char *dir, bool *absent, struct ddr_error *err)
 		struct stat st;
 
 		if (lstat(dir, &st)) {
-			*absent = true;
+			*absent = !ddr_own_failure(error);	/* then the usual node would be locked, and other programs lock our own */
 			errno = error;
 			return failed(err, dir, "cannot be created");
 		}
@@ -105,7 +105,7 @@ static int make(int dirfd, const char *name, dev_t rdev, bool *absent)
 		return -1;
 	if (mknodat(dirfd, name, S_IFBLK | 0600, rdev) == 0 || errno == EEXIST)
 		return 0;
-	*absent = true;
+	*absent = !ddr_own_failure(errno);
 	return -1;
 }
 

@@ -57,7 +57,7 @@ static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struc
 	struct ddr_scan_hung *list = realloc(scan->hung, (scan->n_hung + 1) * sizeof(*list));
 
 	if (!list)
-		return ddr_error_set(err, "out of memory");
+		return ddr_error_call(err, ENOMEM, "out of memory");
 	scan->hung = list;
 	snprintf(list[scan->n_hung].path, sizeof(list->path), "%s", path);
 	list[scan->n_hung].pending = pending;
@@ -69,11 +69,15 @@ static int add_device(struct ddr_scan *scan, const struct ddr_look *look, unsign
 {
 	struct ddr_scan_device *list, *d;
 
+	if (look->error.own && (!look->opened || look->supers.newest < 0)) {	/* it may be a member: without it nothing can be said */
+		*err = look->error;
+		return -1;
+	}
 	if (!look->opened || !has_trace(&look->supers))
 		return 0;
 	list = realloc(scan->dev, (scan->n + 1) * sizeof(*list));
 	if (!list)
-		return ddr_error_set(err, "out of memory");
+		return ddr_error_call(err, ENOMEM, "out of memory");
 	scan->dev = list;
 	d = &list[scan->n++];
 	memcpy(d->path, look->path, sizeof(d->path));
@@ -232,10 +236,10 @@ static int scan_all(struct search *s, struct ddr_error *err)
 	int n = scandir(SYS_BLOCK, &list, is_possible, compare_names), rc;
 
 	if (n < 0)
-		return ddr_error_set(err, "cannot list the block devices in " SYS_BLOCK ": %s", strerror(errno));
+		return ddr_error_call(err, errno, "cannot list the block devices in " SYS_BLOCK ": %s", strerror(errno));
 	record = calloc((size_t)n + 1, sizeof(*record));
 	pick = calloc((size_t)n + 1, sizeof(*pick));
-	rc = record && pick ? scan_some(s, list, (size_t)n, record, pick, err) : ddr_error_set(err, "out of memory");
+	rc = record && pick ? scan_some(s, list, (size_t)n, record, pick, err) : ddr_error_call(err, ENOMEM, "cannot list the block devices in " SYS_BLOCK);
 	free(record);
 	free(pick);
 	for (int i = 0; i < n; i++)
@@ -277,7 +281,7 @@ static int scan_pattern(struct search *s, const char *pattern, struct ddr_error 
 static int scan_listed(struct search *s, const char *listed, struct ddr_error *err)
 {
 	char *copy = strdup(listed), *state = NULL;
-	int rc = copy ? 0 : ddr_error_set(err, "out of memory");
+	int rc = copy ? 0 : ddr_error_call(err, ENOMEM, "out of memory");
 
 	for (char *p = copy ? strtok_r(copy, " \t\n", &state) : NULL; p && !rc; p = strtok_r(NULL, " \t\n", &state))
 		rc = scan_pattern(s, p, err);

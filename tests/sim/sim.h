@@ -383,7 +383,8 @@ enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_V
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
-enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, WORLD_CALLS };
+enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
+	CALL_STATE, WORLD_CALLS };
 enum world_news { NEWS_CHANGED, NEWS_PATH, NEWS_LOST, WORLD_NEWS };
 
 /* The expected contents of a block. Versions are numbers of writes; 0: the contents before. */

@@ -55,6 +55,10 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "corosync-is-busy", ACT_CALL, CALL_BUSY, { "errno" } },
 	{ "fence-order-fails", ACT_CALL, CALL_FENCE, { "errno" } },
 	{ "sysfs-fails", ACT_CALL, CALL_SYSFS, { "errno" } },
+	{ "read-fails", ACT_CALL, CALL_READ, { "errno" } },		/* by a thread */
+	{ "request-fails", ACT_CALL, CALL_REQUEST, { "errno" } },	/* asynchronous, of any kind */
+	{ "lock-fails", ACT_CALL, CALL_LOCK, { "errno" } },
+	{ "state-fails", ACT_CALL, CALL_STATE, { "errno" } },		/* the file of the generation that was seen last cannot be read */
 	{ "device-changed", ACT_UEVENT, NEWS_CHANGED, { "member" } },
 	{ "path-is-back", ACT_UEVENT, NEWS_PATH, { "member" } },
 	{ "events-lost", ACT_UEVENT, NEWS_LOST, { "member" } },

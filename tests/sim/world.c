@@ -43,7 +43,8 @@ static void call(struct sim *s, struct node *n)
 	static const int errors[WORLD_CALLS][2] = {
 		[CALL_OPEN] = { EMFILE, ENXIO }, [CALL_BIND] = { ENOMEM, EINTR }, [CALL_EVENTFD] = { EMFILE, ENFILE }, [CALL_THREAD] = { EAGAIN, ENOMEM },
 		[CALL_MEMORY] = { ENOMEM, ENOMEM }, [CALL_CONNECT] = { ENOSPC, ENOMEM }, [CALL_BUSY] = { EAGAIN, EAGAIN }, [CALL_FENCE] = { EAGAIN, EPIPE },
-		[CALL_SYSFS] = { EMFILE, ENOMEM },
+		[CALL_SYSFS] = { EMFILE, ENOMEM }, [CALL_READ] = { ENOMEM, EINTR }, [CALL_REQUEST] = { ENOMEM, EAGAIN }, [CALL_LOCK] = { ENOLCK, EINTR },
+		[CALL_STATE] = { EMFILE, ENOMEM },
 	};
 	struct act a = act_of(ACT_CALL, n);
 

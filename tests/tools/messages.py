@@ -62,7 +62,7 @@ GROUPS = (
     Group("Daemon: answers to the command", "`ddraid` prints them behind its own name.", ["daemon/**/*.c", "daemon/*.c"],
           {"ddr_client_error": 1, "refuse": 3, "ddr_drive_break": 1}),
     Group("Library: reasons", "They appear within messages of the daemon and of the command.", ["lib/**/*.c", "daemon/**/*.c", "daemon/*.c"],
-          {"ddr_error_set": 1, "ddr_error_prefix": 1}),
+          {"ddr_error_set": 1, "ddr_error_call": 2, "ddr_error_prefix": 1}),
     Group("Command: errors", "On standard error, behind `ddraid COMMAND: `.", ["cli/*.c"], {"cli_fail": 1, "cli_warn": 1}),
     Group("Command: wrong use", "On standard error, followed by the usage; exit code 2.", ["cli/*.c"], {"cli_usage": 1}),
 )

@@ -67,6 +67,13 @@ void make_member(struct rig *rig, unsigned int m)
 	unlink(path);
 }
 
+static void on_unable(void *ctx, int error)
+{
+	struct rig *rig = ctx;
+
+	rig->unable = error;
+}
+
 void rig_open(struct rig *rig, unsigned int order, unsigned int parity, unsigned int layout, uint64_t engine)
 {
 	memset(rig, 0, sizeof(*rig));
@@ -82,9 +89,9 @@ void rig_open(struct rig *rig, unsigned int order, unsigned int parity, unsigned
 	for (unsigned int m = 0; m < rig->geo.roles; m++)
 		make_member(rig, m);
 	assert_int_equal(ddr_jobs_open(&rig->jobs, &(struct ddr_jobs_config){ .loop = rig->loop, .engine = engine,
-				       .members = rig->members, .super = &rig->sb, .stock = &rig->stock, .done = on_job, .ctx = rig }), 0);
+				       .members = rig->members, .super = &rig->sb, .stock = &rig->stock, .done = on_job, .unable = on_unable, .ctx = rig }), 0);
 	assert_int_equal(ddr_metaio_open(&rig->meta, &(struct ddr_metaio_config){ .loop = rig->loop, .engine = engine,
-				  .operations = 8, .members = rig->members, .done = on_meta, .ctx = rig }), 0);
+				  .operations = 8, .members = rig->members, .done = on_meta, .unable = on_unable, .ctx = rig }), 0);
 }
 
 void rig_close(struct rig *rig)

@@ -27,6 +27,7 @@ struct rig {
 	uint32_t meta_failed, meta_no_space;
 	uint32_t meta_blamed;			/* by any report so far */
 	unsigned int meta_reports;
+	int unable;				/* this process could not make requests: with this error */
 	bool done;
 	uint8_t *before[DDR_MAX_ROLES + 1];	/* and of a spare */
 };

@@ -55,6 +55,10 @@ static struct {
 	bool usual_other, resumed;
 	bool unshown;				/* the members are in no sysfs yet ... */
 	unsigned int asked_dm;			/* ... and device-mapper was asked for a name */
+	uint32_t own_open, own_read, own_area;	/* calls for these members fail for lack of memory or descriptors */
+	bool own_node, own_scan, own_state;
+	unsigned int moves;			/* another node changes the superblocks so often: after member 0 was read, and before the others are */
+	unsigned int moved, seen[MEMBERS];
 } rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .dm_name = "" };
 
 /* ---- devices --------------------------------------------------------------------- */
@@ -85,6 +89,10 @@ int __wrap_ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flag
 
 	assert_true(member_of(path, &m));
 	hang(&rig.open_hangs, m);
+	if (rig.own_open & (1u << m)) {
+		*dev = (struct ddr_dev){ .fd = -1 };
+		return ddr_error_call(err, EMFILE, "%s: too many open files", path);
+	}
 	snprintf(file, sizeof(file), "%s/ddtest%u", rig.dir, m);
 	return __real_ddr_dev_open(dev, file, flags | DDR_DEV_FILE, err);
 }
@@ -112,15 +120,56 @@ void __wrap_ddr_dev_pass_usual(struct ddr_dev *dev)
 	rig.usual_locked &= ~(1u << m);
 }
 
+/* Another node has changed the superblocks twice. */
+static inline void change_supers(void)
+{
+	rig.sb.generation += 2;
+	rig.sb.gen_id[0]++;
+	rig.sb.gen_prev[0] = rig.sb.gen_id[0] + 1;	/* of the change in between */
+	for (unsigned int m = 0; m < MEMBERS; m++) {
+		struct ddr_super sb = rig.sb;
+		struct ddr_error err;
+		struct ddr_dev dev;
+		char path[64];
+
+		snprintf(path, sizeof(path), "%s/ddtest%u", rig.dir, m);
+		if (__real_ddr_dev_open(&dev, path, DDR_DEV_WRITE | DDR_DEV_FILE, &err))
+			abort();
+		sb.this_member = (uint16_t)m;
+		for (sb.seq = 2 * rig.sb.generation; sb.seq <= 2 * rig.sb.generation + 1; sb.seq++)
+			if (ddr_dev_write_super(&dev, &sb, &err))
+				abort();	/* not in the thread that cmocka knows */
+		ddr_dev_close(&dev);
+	}
+}
+
 int __real_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
 int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err);
 int __wrap_ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err)
 {
 	unsigned int m;
+	int ret;
 
 	assert_true(member_of(dev->path, &m));
 	hang(&rig.read_hangs, m);
-	return __real_ddr_dev_read_supers(dev, out, err);
+	if (rig.own_read & (1u << m)) {
+		memset(out, 0, sizeof(*out));
+		out->newest = -1;
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
+	}
+	pthread_mutex_lock(&rig.lock);
+	while (m && rig.moves && rig.seen[m] == rig.moved)
+		pthread_cond_wait(&rig.cond, &rig.lock);
+	rig.seen[m] = rig.moved;
+	ret = __real_ddr_dev_read_supers(dev, out, err);
+	if (!m && rig.moves) {
+		change_supers();
+		rig.moves--;
+		rig.moved++;
+		pthread_cond_broadcast(&rig.cond);
+	}
+	pthread_mutex_unlock(&rig.lock);
+	return ret;
 }
 
 /* Wraps the calls of look.c only: the reads of superblocks are not wrapped there. */
@@ -134,6 +183,8 @@ int __wrap_ddr_dev_read(const struct ddr_dev *dev, void *buf, size_t len, uint64
 	assert_true(member_of(dev->path, &m));
 	hang(&rig.area_hangs, m);
 	ret = __real_ddr_dev_read(dev, buf, len, offset, err);
+	if (rig.own_area & (1u << m))
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
 	return rig.area_fails & (1u << m) ? ddr_error_set(err, "%s: cannot read", dev->path) : ret;
 }
 
@@ -147,6 +198,10 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 
 	if (sscanf(path, "/sys/dev/block/511:%u/uevent", &m) != 1)
 		return __real_fopen(path, mode);
+	if (rig.own_node && strstr(path, "/uevent")) {
+		errno = EMFILE;
+		return NULL;
+	}
 	snprintf(file, sizeof(file), "%s/uevent", rig.dir);
 	f = __real_fopen(file, "w+");
 	if (f) {
@@ -259,10 +314,11 @@ static struct ddr_known remembered, lowered;	/* of the array, by the played stat
 static struct ddr_known said;			/* by the operator */
 static int lower_fails;
 
-void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+int ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	(void)dir, (void)uuid;
 	*known = remembered;
+	return rig.own_state ? -EMFILE : 0;
 }
 
 int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known)
@@ -376,6 +432,8 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 {
 	assert_null(how->listed);
 	*scan = (struct ddr_scan){ 0 };
+	if (rig.own_scan)
+		return ddr_error_call(err, EMFILE, "/dev/sdz: too many open files");
 	if (rig.found == UINT32_MAX)
 		return ddr_error_set(err, "no devices can be searched");
 	if (!rig.found)
@@ -410,6 +468,10 @@ static inline int set_up(void **state)
 		make_member(m);
 	rig.whole = false;
 	rig.area_fails = rig.usual_locked = 0;
+	rig.own_open = rig.own_read = rig.own_area = 0;
+	rig.own_node = rig.own_scan = rig.own_state = false;
+	rig.moves = rig.moved = 0;
+	memset(rig.seen, 0, sizeof(rig.seen));
 	rig.usual_other = rig.resumed = false;
 	rig.alter = NULL;
 	rig.after_search = NULL;

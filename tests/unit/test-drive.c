@@ -504,7 +504,7 @@ static void an_array_runs_when_it_has_a_state_machine(void **state)
 		ddr_array_close(a, true);
 		assert_non_null(play.load);
 		snprintf(play.load->assembly.note, sizeof(play.load->assembly.note), "a member is not there");
-		group_refuses = refused ? -EAGAIN : 0;
+		group_refuses = refused ? -EPERM : 0;
 		loaded();
 		group_refuses = 0;
 		assert_int_equal(a->state, refused ? DDR_ARRAY_REFUSED : DDR_ARRAY_RUNNING);
@@ -512,6 +512,69 @@ static void an_array_runs_when_it_has_a_state_machine(void **state)
 		assert_int_equal(play.n_events, 1);
 		assert_int_equal(a->sm != NULL, !refused);
 		end();
+	}
+}
+
+/* The start failed because of this process: the array waits, says so, and starts at the next attempt. */
+static void waits_and_starts(struct ddr_array *a)
+{
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	assert_true(a->waiting);
+	assert_null(a->chan);
+	assert_null(a->sm);
+	assert_non_null(strstr(a->error, "this node cannot start the array now: "));
+	assert_non_null(strstr(a->error, "; trying again every 5 s"));
+	assert_int_equal(play.n_events, 0);			/* it is not refused */
+	play.bind_error = play.load_error = group_refuses = 0;
+	play.now += 3000;
+	ddr_arrays_retry(&d);
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	play.now += 2000;
+	ddr_arrays_retry(&d);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	assert_string_equal(a->error, "");
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	end();
+}
+
+/* Daemon seed 265: a start without memory counted a good member as missing. The load says so, and is repeated; --older still counts. */
+static void a_load_without_memory_is_repeated(void **state)
+{
+	struct ddr_array *a = begin(false);
+	struct ddr_load *l;
+
+	(void)state;
+	ddr_array_close(a, false);
+	memcpy(d.older.uuid, uuid, sizeof(uuid));
+	d.older.known.generation = 7;
+	ddr_array_resumed(&d, uuid, true);
+	l = play.load;
+	assert_non_null(l);
+	assert_int_equal(l->older.generation, 7);
+	assert_int_equal(d.older.known.generation, 0);
+	play.load = NULL;
+	ddr_error_call(&l->error, ENOMEM, "/dev/sdb: out of memory");
+	l->done(l->ctx);
+	assert_non_null(strstr(a->error, "/dev/sdb: out of memory"));
+	assert_int_equal(d.older.known.generation, 7);
+	waits_and_starts(a);
+}
+
+static void a_start_without_memory_is_repeated(void **state)
+{
+	struct ddr_array *a;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		a = begin(false);
+		play.bind_error = i == 0 ? ENOMEM : 0;
+		play.load_error = i == 1 ? -EAGAIN : 0;		/* no thread */
+		group_refuses = i == 2 ? -ENOMEM : 0;
+		ddr_array_close(a, true);
+		if (i == 2)
+			loaded();
+		waits_and_starts(a);
 	}
 }
 
@@ -718,6 +781,8 @@ int main(void)
 		cmocka_unit_test(in_a_cluster_a_message_that_does_not_fit_gives_the_array_up),
 		cmocka_unit_test(without_a_cluster_a_message_that_does_not_fit_attaches_the_array_again),
 		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
+		cmocka_unit_test(a_load_without_memory_is_repeated),
+		cmocka_unit_test(a_start_without_memory_is_repeated),
 		cmocka_unit_test(a_cluster_that_goes_during_the_load_is_waited_for),
 		cmocka_unit_test(members_are_not_blamed_for_a_daemon_that_stood_still),
 		cmocka_unit_test(a_lost_output_ends_the_instance),

@@ -34,6 +34,8 @@ static struct {
 	unsigned int keeps[DDR_MAX_ROLES];	/* by member: the requests that it does not answer */
 	unsigned int waits[DDR_MAX_ROLES];	/* the requests that wait for that */
 	int error[DDR_MAX_ROLES];		/* every read of it fails with this */
+	int own;				/* requests of any kind fail with this ... */
+	unsigned int owns, owned;		/* ... so many times, and did */
 } disks = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 ssize_t __real_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags);
@@ -58,6 +60,11 @@ static int comes(int fd, unsigned int what)
 		}
 		disks.waits[m] &= ~what;
 		error = what == READS ? disks.error[m] : 0;
+		if (disks.owns) {
+			error = disks.own;
+			disks.owns--;
+			disks.owned++;
+		}
 	}
 	pthread_mutex_unlock(&disks.lock);
 	return error;
@@ -73,14 +80,18 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int n, off_t offset, int
 
 ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
 {
-	comes(fd, WRITES);
-	return __real_pwritev2(fd, iov, n, offset, flags);
+	int error = comes(fd, WRITES);
+
+	errno = error;
+	return error ? -1 : __real_pwritev2(fd, iov, n, offset, flags);
 }
 
 int __wrap_fdatasync(int fd)
 {
-	comes(fd, FLUSHES);
-	return __real_fdatasync(fd);
+	int error = comes(fd, FLUSHES);
+
+	errno = error;
+	return error ? -1 : __real_fdatasync(fd);
 }
 
 static void keeps(unsigned int member, unsigned int what)
@@ -109,6 +120,7 @@ static bool waits_for(unsigned int member, unsigned int what)
 static void late_open(struct rig *rig)
 {
 	rig_open(rig, 2, 1, DDR_LAYOUT_DEDICATED, DDR_ENGINE_THREADS);
+	disks.owns = disks.owned = 0;
 	for (unsigned int m = 0; m < DDR_MAX_ROLES; m++) {
 		disks.fd[m] = m < rig->geo.roles ? rig->members->dev[m].fd : -1;
 		disks.keeps[m] = 0;
@@ -143,6 +155,7 @@ static void until_flushed(struct rig *rig, unsigned int member)
 
 static void late_end(struct rig *rig)
 {
+	disks.owns = disks.owned = 0;
 	for (unsigned int m = 0; m < rig->geo.roles; m++)
 		keeps(m, 0);
 	while (!ddr_jobs_idle(rig->jobs))
@@ -151,7 +164,89 @@ static void late_end(struct rig *rig)
 	rig_close(rig);
 }
 
+static void write_log(struct rig *rig, uint64_t now_ms)
+{
+	struct ddr_meta_op *op = ddr_metaio_get(rig->meta, DDR_META_LOG, 77, (1u << rig->geo.roles) - 1);
+
+	ddr_metaio_at(op, 0);
+	ddr_metaio_run(op, now_ms, TIMEOUT);
+	ddr_metaio_kick(rig->meta);
+}
+
 /* ---- the tests -------------------------------------------------------------------- */
+
+/* A request that fails for lack of memory of this machine is no failure of the member: it is made again, at a tick, and not at once. */
+static void a_failure_of_our_own_is_tried_again(void **state)
+{
+	static const int errors[] = { ENOMEM, EAGAIN, ECANCELED, ENOBUFS };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct rig rig;
+
+		late_open(&rig);
+		disks.own = errors[i];
+		disks.owns = 12;		/* of 5 reads and a write and a flush */
+		begin(&rig);
+		for (uint64_t now = 1000; !rig.done; now += 100) {
+			unsigned int before = disks.owned;
+
+			assert_in_range(now, 1000, 1000 + TIMEOUT - 1);
+			ddr_jobs_tick(rig.jobs, now);
+			loop_for(&rig, 20);
+			assert_in_range(disks.owned - before, 0, 5);
+		}
+		assert_int_equal(disks.owned, 12);
+		assert_int_equal(rig.result.result, 0);
+		assert_int_equal(rig.result.failed, 0);
+		disks.owns = 7;
+		write_log(&rig, 1000);
+		for (uint64_t now = 1000; !rig.meta_reports; now += 100) {
+			assert_in_range(now, 1000, 1000 + TIMEOUT - 1);
+			ddr_metaio_tick(rig.meta, now);
+			loop_for(&rig, 20);
+		}
+		assert_int_equal(rig.meta_failed, 0);
+		assert_int_equal(rig.unable, 0);
+		late_end(&rig);
+	}
+}
+
+/* It lasts: then this node cannot serve the array. No member has failed, and no request stays when the array is closed. */
+static void a_failure_of_our_own_that_lasts_blames_nobody(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	disks.own = ENOMEM;
+	disks.owns = UINT32_MAX;
+	begin(&rig);
+	write_log(&rig, 1000);
+	loop_for(&rig, 50);
+	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT - 1);
+	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT - 1);
+	loop_for(&rig, 50);
+	assert_int_equal(rig.unable, 0);
+	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT);
+	assert_int_equal(rig.unable, -ENOMEM);
+	rig.unable = 0;
+	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT);
+	assert_int_equal(rig.unable, -ENOMEM);
+	assert_false(rig.done);
+	assert_int_equal(rig.meta_reports, 0);
+	loop_for(&rig, 50);
+	assert_int_not_equal(ddr_jobs_asked(rig.jobs), 0);
+	ddr_jobs_close(rig.jobs);
+	ddr_metaio_close(rig.meta);
+	rig.jobs = NULL;
+	rig.meta = NULL;
+	while (rig.members->refs > 1)
+		loop_for(&rig, 5);
+	assert_false(rig.done);
+	disks.owns = disks.owned = 0;
+	rig_close(&rig);
+}
 
 /* Member 1 hangs. Member 0, which has a bad sector, is a good disk: it is not to go for that. */
 static void a_bad_sector_is_not_to_blame_for_another_one_that_hangs(void **state)
@@ -426,6 +521,8 @@ static void locks_of_a_closed_array_are_released_one_by_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_failure_of_our_own_is_tried_again),
+		cmocka_unit_test(a_failure_of_our_own_that_lasts_blames_nobody),
 		cmocka_unit_test(a_bad_sector_is_not_to_blame_for_another_one_that_hangs),
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),
 		cmocka_unit_test(a_member_that_was_just_asked_is_not_late),

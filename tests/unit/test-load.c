@@ -127,6 +127,94 @@ static void an_open_that_hangs(void **state)
 	end();
 }
 
+/*
+ * Daemon seed 265: whatever this process cannot do for lack of memory, threads or descriptors, no member counts as missing for it. The
+ * load fails, says why, and that it may succeed later.
+ */
+static void a_failure_of_our_own_is_no_absence(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 7; i++) {
+		rig.own_open = i == 0 ? 1u << 1 : 0;
+		rig.own_read = i == 1 ? 1u << 1 : 0;
+		rig.own_node = i == 2;
+		rig.own_state = i == 3;
+		rig.own_area = i == 4 ? 7 : 0;
+		rig.whole = i == 4;
+		rig.own_scan = i == 5;
+		let_hang(0, i == 5 ? 1u << 1 : 0);	/* it may be elsewhere */
+		rig.own_read |= i == 6 ? 7 : 0;
+		load();
+		assert_false(rig.load->ok);
+		assert_true(rig.load->error.own);
+		end();
+	}
+	rig.own_read = 0;
+	for (unsigned int i = 0; i < 100; i++) {	/* the thread that hung is not ours to wait for */
+		load();
+		if (rig.load->present == 7)
+			break;
+		end();
+	}
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 7);
+	end();
+}
+
+/*
+ * Daemon seed 222: a log that this process could not read on one member may be the newest, from a write that did not reach the others.
+ * The next write had the same sequence number, so two different blocks had it.
+ */
+static void a_log_of_the_others_is_not_enough(void **state)
+{
+	(void)state;
+	rig.whole = true;
+	rig.own_area = 1u << 1;			/* the member with the newest log */
+	load();
+	assert_false(rig.load->ok);
+	assert_true(rig.load->error.own);
+	end();
+	rig.own_area = 0;
+	rig.area_fails = 1u << 1;		/* the member fails: it is read no more */
+	load();
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->log[0].seq, SEQ);
+	end();
+}
+
+/*
+ * This process was stopped between two reads, and another node has changed the superblocks twice meanwhile: the member that was read
+ * before that looked stale, and the start was refused. They are read again until all of it is of one moment.
+ */
+static void a_picture_of_two_moments_is_none(void **state)
+{
+	uint64_t generation = rig.sb.generation;
+
+	(void)state;
+	rig.moves = 3;
+	load();
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.moves, 0);
+	assert_int_equal(rig.load->present, 7);
+	assert_int_equal(rig.load->assembly.super.generation, generation + 6);
+	assert_string_equal(rig.load->assembly.note, "");
+	end();
+}
+
+/* Not for ever; then nothing is known about the members. */
+static void a_picture_that_never_stands_still(void **state)
+{
+	(void)state;
+	rig.moves = 1000;
+	load();
+	assert_false(rig.load->ok);
+	assert_true(rig.load->error.own);
+	assert_non_null(strstr(rig.load->error.text, "another node changed the superblocks of array 'fixture' during each of 20 reads in a row"));
+	assert_in_range(rig.moved, 20, 22);
+	rig.moves = 0;
+	end();
+}
+
 /* More than the parity covers. */
 static void two_members_that_hang(void **state)
 {
@@ -288,6 +376,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_overwritten_member_is_left_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_name_is_whole_and_opens_the_device, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_read_that_hangs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_failure_of_our_own_is_no_absence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_log_of_the_others_is_not_enough, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_picture_of_two_moments_is_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_picture_that_never_stands_still, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_members_that_hang, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_that_stays_locked_is_left_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_that_hangs_is_not_called_locked, set_up, tear_down),

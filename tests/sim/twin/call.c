@@ -231,6 +231,8 @@ ssize_t __wrap_pread(int fd, void *buf, size_t len, off_t offset)
 {
 	struct file *f = twin_file(fd);
 
+	if (twin_fails(CALL_READ))
+		return -1;
 	return moved(twin_read(f->p, f->member, buf, len, (uint64_t)offset), len);
 }
 

@@ -24,8 +24,9 @@ int ddr_own_node_open(dev_t rdev, int mode, bool *absent, struct ddr_error *err)
 	int fd;
 
 	(void)mode;
-	(void)err;
 	*absent = false;
+	if (twin_fails(CALL_OPEN))
+		return ddr_error_call(err, errno, "the node of member %u cannot be opened: %s", minor(rdev) - 1, strerror(errno));
 	fd = twin_open(FILE_DISK);
 	twin_file(fd)->member = minor(rdev) - 1;
 	return fd;
@@ -48,7 +49,10 @@ enum ddr_lock_state ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *hol
 {
 	struct file *f = twin_file(dev->fd), *other = NULL;
 
-	(void)err;
+	if (twin_fails(CALL_LOCK)) {
+		ddr_error_call(err, errno, "%s: cannot lock it: %s", dev->path, strerror(errno));
+		return DDR_LOCK_FAILED;
+	}
 	while ((other = twin_next_file(other)))
 		if (other != f && other->kind == FILE_DISK && other->locked && other->p->n == f->p->n && other->member == f->member) {
 			if (holder)
@@ -68,8 +72,11 @@ int ddr_dev_lock(struct ddr_dev *dev, unsigned int wait_ms, struct ddr_error *er
 {
 	struct ddr_holder holder;
 	uint64_t until = twin_ms(me) + wait_ms;
+	enum ddr_lock_state state;
 
-	while (ddr_dev_try_lock(dev, &holder, err) != DDR_LOCK_TAKEN) {
+	while ((state = ddr_dev_try_lock(dev, &holder, err)) != DDR_LOCK_TAKEN) {
+		if (state == DDR_LOCK_FAILED)
+			return -1;
 		if (twin_ms(me) >= until)
 			return ddr_error_set(err, "%s is locked by %s", dev->path, holder.text);
 		twin_sleep(twin_ms(me) + 100);
@@ -90,8 +97,9 @@ static enum ddr_look_start begin(struct ddr_look **out, const char *path, const 
 	struct ddr_look *l = calloc(1, sizeof(*l));
 
 	*out = NULL;
-	if (!l) {
-		ddr_error_set(err, "out of memory");
+	if (!l || twin_fails(CALL_THREAD)) {
+		ddr_error_call(err, ENOMEM, "out of memory");
+		free(l);
 		return DDR_LOOK_FAILED;
 	}
 	snprintf(l->path, sizeof(l->path), "%s", path);
@@ -102,8 +110,11 @@ static enum ddr_look_start begin(struct ddr_look **out, const char *path, const 
 	l->len = len;
 	l->buf = len ? ddr_dev_buffer(len) : NULL;
 	l->due_ms = twin_ms(me) + limit_ms;
-	if (dev)
-		ddr_dev_dup(dev, &l->dev);
+	if (dev && ddr_dev_dup(dev, &l->dev)) {
+		ddr_error_call(err, ENOMEM, "%s: out of memory or file descriptors while reading it", path);
+		ddr_look_put(l);
+		return DDR_LOOK_FAILED;
+	}
 	*out = l;
 	return DDR_LOOK_RUNS;
 }
@@ -222,7 +233,7 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 	memset(scan, 0, sizeof(*scan));
 	scan->dev = calloc(DDR_MAX_MEMBERS, sizeof(*scan->dev));
 	if (!scan->dev)
-		return ddr_error_set(err, "out of memory");
+		return ddr_error_call(err, ENOMEM, "out of memory");
 	for (uint32_t m = 0; m < me->s->sb0.members; m++) {
 		struct ddr_scan_device *dev = &scan->dev[scan->n];
 		struct ddr_look *look;
@@ -231,8 +242,17 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 		snprintf(path, sizeof(path), "/dev/sim%u", m);
 		if (left_out(how, m))
 			continue;
-		ddr_look_start(&look, path, 0, how->limit_ms, err);
-		if (look && ddr_look_wait(look) && look->opened && look->supers.newest >= 0) {
+		if (ddr_look_start(&look, path, 0, how->limit_ms, err) == DDR_LOOK_FAILED) {
+			ddr_scan_free(scan);
+			return -1;
+		}
+		if (ddr_look_wait(look) && look->error.own && (!look->opened || look->supers.newest < 0)) {	/* as in lib/disk/scan.c */
+			*err = look->error;
+			ddr_look_put(look);
+			ddr_scan_free(scan);
+			return -1;
+		}
+		if (look->ended && look->opened && look->supers.newest >= 0) {
 			snprintf(dev->path, sizeof(dev->path), "%s", path);
 			dev->bytes = look->bytes;
 			dev->supers = look->supers;
@@ -268,11 +288,14 @@ FILE *twin_sysfs(const char *path)
 
 /* ---- what a node remembers ------------------------------------------------------------ */
 
-void ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
+int ddr_state_load(const char *dir, const uint8_t uuid[16], struct ddr_known *known)
 {
 	(void)dir;
 	(void)uuid;
+	if (twin_fails(CALL_STATE))
+		return -errno;
 	*known = me->known;
+	return 0;
 }
 
 int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_known *known)

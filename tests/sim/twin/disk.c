@@ -400,6 +400,18 @@ static int request_result(struct sim *s, struct request *r)
 	return area == AREA_DATA ? write_data(s, r, block) : write_meta(s, r, area, place);
 }
 
+/* Its kernel has no memory or worker for the request, which does not reach the disk. */
+static int own_failure(struct proc *p)
+{
+	struct proc *was = me;
+	int ret;
+
+	me = p;
+	ret = twin_fails(CALL_REQUEST) ? -p->error[CALL_REQUEST] : 0;
+	me = was;
+	return ret;
+}
+
 static void request_ends(struct sim *s, struct request **at)
 {
 	struct request *r = *at;
@@ -407,7 +419,8 @@ static void request_ends(struct sim *s, struct request **at)
 	struct ended *e;
 	int ret;
 
-	ret = request_result(s, r);
+	ret = r->p ? own_failure(r->p) : 0;
+	ret = ret ? ret : request_result(s, r);
 	sim_trace(s, "node %u: member %u, %s of %u at %llu: %d", n->id, r->member, r->op == DDR_AIO_READ ? "read" : r->op == DDR_AIO_FLUSH ? "flush" : "write", r->len,
 		  (unsigned long long)r->offset, ret);
 	if (r->p) {

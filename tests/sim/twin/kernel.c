@@ -180,6 +180,8 @@ ssize_t twin_channel_write(struct file *f, const void *buf, size_t len)
 int ddr_table_start(struct ddr_table *t, qb_loop_t *loop)
 {
 	(void)loop;
+	if (twin_fails(CALL_THREAD))
+		return -errno;
 	if (me->table)
 		sim_violation(me->s, "two tables of one array are loaded at once");
 	me->table = t;

@@ -137,12 +137,34 @@ void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct dd
 		look(s, me->n, &outs->out[i]);
 }
 
+/* Something befell the member that makes a start count it as missing. A call of ours that failed is no such thing, nor that this process was stopped. */
+static bool may_be_missing(const struct disk *d, uint32_t m)
+{
+	const struct sim *s = me->s;
+
+	return s->lossy || me->was_refused || d->dead || d->failed || d->cut || d->chosen || me->absent >> m & 1 || d->hangs_until[me->n - s->node] > me->began_ms ||
+	       twin_pending(me, m);
+}
+
+/* Of the members that the table of its kernel names: one that it does not name may be left out. */
+static void check_present(const struct ddr_sm_config *cfg)
+{
+	for (uint32_t p = 0; p < me->s->g.roles; p++) {
+		uint32_t m = me->n->k.disk[p];
+
+		if (m < cfg->super->members && cfg->super->member[m].state == DDR_MEMBER_IN_SYNC && !(cfg->present >> m & 1) &&
+		    !may_be_missing(&me->s->disk[m], m))
+			sim_violation(me->s, "node %u starts without member %u, to which nothing happened", me->n->id, m);
+	}
+}
+
 struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
 {
 	struct ddr_sm *sm = __real_ddr_sm_init(mem, size, cfg);
 
 	if (!me)
 		return sm;
+	check_present(cfg);
 	me->n->sm = NULL;
 	twin_orphans(me->s, me->n);
 	me->n->sm = sm;

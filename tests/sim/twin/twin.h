@@ -53,7 +53,7 @@ struct proc {
 	uint32_t fails;			/* kinds of calls that fail next (enum world_call) */
 	int error[WORLD_CALLS];
 	bool hears, quorate, due;	/* it is being told of a view or of quorum; whether it had quorum before, and has then */
-	bool was_refused;		/* a call has failed since it began, or it was stopped */
+	bool was_refused;		/* since it began, a device could not be opened, for a reason of its own */
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */

@@ -3,15 +3,22 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/error.h"
 #include "twin.h"
+
+/* A device that cannot be opened for a reason of its own counts as missing; no other call that fails is evidence against a member. */
+static bool costs(uint32_t what, int error)
+{
+	return what == CALL_OPEN && !ddr_own_failure(error);
+}
 
 bool twin_fails(enum world_call what)
 {
 	if (!me || !(me->fails >> what & 1))
 		return false;
 	me->fails &= ~(1u << what);
-	me->was_refused = true;
 	errno = me->error[what];
+	me->was_refused |= costs(what, errno);
 	return true;
 }
 
@@ -20,15 +27,8 @@ bool node_stops(struct sim *s, struct node *n, bool stop)
 	if (!twin_of(s, n)->alive || n->stopped == stop)
 		return false;
 	n->stopped = stop;
-	twin_of(s, n)->was_refused = true;	/* what it reads of the members before and after need not fit together: it may refuse the array */
 	sim_trace(s, "node %u: daemon %s", n->id, stop ? "is stopped" : "goes on");
 	return true;
-}
-
-/* A start that cannot open or read a device, whatever the reason, counts it as missing. */
-static bool costs(uint32_t what)
-{
-	return what == CALL_OPEN || what == CALL_MEMORY || what == CALL_THREAD;
 }
 
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
@@ -37,9 +37,9 @@ bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
 
 	if (what >= WORLD_CALLS)
 		p->fails = 0;
-	if (!p->alive || what >= WORLD_CALLS || (costs(what) && !s->faults_left && !s->lossy))
+	if (!p->alive || what >= WORLD_CALLS || (costs(what, error) && !s->faults_left && !s->lossy))
 		return false;
-	s->faults_left -= costs(what) && !s->lossy;
+	s->faults_left -= costs(what, error) && !s->lossy;
 	p->fails |= 1u << what;
 	p->error[what] = error;
 	sim_trace(s, "node %u: the next call of kind %u fails: %s", n->id, what, strerror(error));
