@@ -4,6 +4,7 @@
  * the outputs are carried out by drive.c, through a->carry_out. See drive.h.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -138,11 +139,27 @@ const char *ddr_drive_members_text(uint32_t members, char *buf)
 	return buf;
 }
 
+/*
+ * All arrays use the same memory for the outputs of a step. A step that began while the outputs of another one are being carried out
+ * would overwrite the rest of these: a mark that is never written, an answer that the kernel waits for, or another array's write in its
+ * place. So the process ends before that; kernels wait for its successor, which starts afresh.
+ */
+static void begin_step(struct ddr_array *a)
+{
+	if (a->d->steps) {
+		qb_log(LOG_CRIT, "a step of array '%s' began within one of array '%s': a bug in ddraid. ddraidd ends, so that its successor starts afresh",
+		       a->name, a->d->steps->name);
+		abort();
+	}
+	a->d->steps = a;
+}
+
 static void step_once(struct ddr_array *a, const struct ddr_input *in)
 {
 	static const struct ddr_input none = { .type = DDR_IN_NONE };
 
 	do {
+		begin_step(a);
 		a->outs.n = 0;
 		a->outs.more = false;
 		if (a->cluster.leaving)
@@ -153,6 +170,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 			ddr_drive_break(a, "a step of the state machine produced more outputs than fit");
 		if (ddr_kchan_room(a->chan) < DDR_KCHAN_QUEUE / 2)
 			ddr_kchan_flush(a->chan);
+		a->d->steps = NULL;
 		in = &none;
 	} while (a->outs.more && !a->broken);
 }

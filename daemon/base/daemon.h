@@ -33,6 +33,7 @@ struct ddr_uevent;
 struct ddr_members;
 struct ddr_job_stock;
 struct ddr_output;
+struct ddr_array;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
@@ -67,7 +68,8 @@ struct ddr_daemon {
 	struct qb_list_head arrays;	/* struct ddr_array.list */
 	unsigned int n_arrays;
 	struct ddr_members *ended;	/* members.c's: of arrays that were closed here, and are not freed yet */
-	struct ddr_output *outs;	/* of the step in progress. Only one is at a time: outputs never step another array; waiting clients only ask for the next tick (*_late) */
+	struct ddr_output *outs;	/* of the step in progress. Only one is at a time: outputs never step any array; waiting clients only ask for the next tick (*_late) */
+	const struct ddr_array *steps;	/* whose outputs these are; NULL: of no step that is in progress (drive_step.c) */
 	struct ddr_job_stock *job_stock;	/* memory for the jobs of all arrays */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];

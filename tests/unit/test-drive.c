@@ -6,6 +6,10 @@
 #include "tests/unit/drive-fixture.h"
 #include "lib/cluster/slots.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
 /* ---- what the state machine says ------------------------------------------------- */
 
 static unsigned int said;
@@ -768,6 +772,54 @@ static void a_node_that_meets_another_protocol_version_refuses_the_array(void **
 	}
 }
 
+/* ---- one step at a time ------------------------------------------------------------ */
+
+static struct ddr_array *stepped;
+
+static void steps_within(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in, (void)out;
+	play.answer = NULL;
+	step(stepped);
+}
+
+/*
+ * All arrays use the same memory for the outputs of a step. A step that begins within another one, of the same array or of another one,
+ * ends the process before it can overwrite anything; one after the other is as it always is.
+ */
+static void a_step_within_a_step_ends_the_process(void **state)
+{
+	static const uint8_t uuid2[16] = { 2 };
+	struct ddr_array *a = begin(false), *b;
+	struct ddr_members *members = play.members;
+
+	(void)state;
+	play.members = calloc(1, sizeof(*play.members));
+	ddr_array_appeared(&d, uuid2, false);
+	b = ddr_array_by_uuid(&d, uuid2);
+	loaded();
+	step(a);
+	step(b);
+	step(a);
+	for (unsigned int i = 0; i < 2; i++) {
+		int status = 0;
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+			stepped = i ? a : b;
+			play.answer = steps_within;
+			step(a);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	}
+	end();
+	free(members);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -796,6 +848,7 @@ int main(void)
 		cmocka_unit_test(the_state_machine_is_told_of_writes_that_may_still_land),
 		cmocka_unit_test(a_node_that_cannot_leave_in_time_leaves_without_a_message),
 		cmocka_unit_test(a_node_that_meets_another_protocol_version_refuses_the_array), cmocka_unit_test(members_of_a_mask_are_numbered),
+		cmocka_unit_test(a_step_within_a_step_ends_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
