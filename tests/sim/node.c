@@ -115,6 +115,12 @@ static bool record_event(struct sim *s, struct node *n)
 	return n->sm && n->k.n_queue && sim_act(s, act_of(ACT_RECORD, n));
 }
 
+bool node_does(struct sim *s, struct node *n, const struct act *a)
+{
+	(void)a;
+	return node_record(s, n);
+}
+
 bool node_event(struct sim *s, struct node *n)
 {
 	if (n->seek && n->sm && sim_chance(s, 4))

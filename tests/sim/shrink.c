@@ -3,7 +3,7 @@
  * A seed fails: finds the shortest schedule that still breaks the same rule. Removes acts in ever smaller pieces as long as the rest
  * fails in the same way (ddmin: A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002). Two steps of its
  * own: everything that happens between two outside acts (messages, ends of I/O) becomes one act that completes all of it, or all but
- * that of one node or kind; and draws within an act are removed.
+ * that of some nodes or of one kind; and draws within an act are removed.
  *
  * A trial run ends where it breaks the rule, so everything after that is removed at once.
  */
@@ -97,19 +97,37 @@ static bool chunks(struct shrink *z, size_t least)
 	return any;
 }
 
-/* All acts of a kind, or of a node. */
+#define ANY	UINT32_MAX
+
+/* All acts of this kind, of this node. */
+static bool without_all(struct shrink *z, uint32_t verb, uint32_t sub, uint32_t node)
+{
+	z->trial.n = 0;
+	for (size_t i = 0; i < z->best.n; i++) {
+		const struct act *a = &z->best.act[i];
+
+		if ((verb != ANY && a->verb != verb) || (sub != ANY && a->sub != sub) || (node != ANY && a->node != node))
+			z->trial.act[z->trial.n++] = *a;
+	}
+	return z->trial.n < z->best.n && fails(z);
+}
+
+/* A whole node; all acts of a kind, or of a kind of one node; and each kind of fault, of I/O, of request by itself. */
 static bool kinds(struct shrink *z)
 {
 	bool any = false;
 
-	for (uint32_t verb = 0; verb <= ACT_SETTLE; verb++)
-		for (uint32_t node = 0; node <= z->run.nodes; node++) {
-			z->trial.n = 0;
-			for (size_t i = 0; i < z->best.n; i++)
-				if (z->best.act[i].verb != verb || (node && z->best.act[i].node != node))
-					z->trial.act[z->trial.n++] = z->best.act[i];
-			any |= z->trial.n < z->best.n && fails(z);
-		}
+	for (uint32_t node = 1; node <= z->run.nodes; node++)
+		any |= without_all(z, ANY, ANY, node);
+	for (uint32_t verb = 0; verb <= ACT_SETTLE; verb++) {
+		bool gone = without_all(z, verb, ANY, ANY);
+
+		any |= gone;
+		for (uint32_t node = 1; node <= z->run.nodes && !gone; node++)
+			any |= without_all(z, verb, ANY, node);
+		for (uint32_t sub = 0; sub < 64 && !gone && (verb == ACT_DISK || verb == ACT_OPERATOR || verb == ACT_CALL || verb == ACT_UEVENT || verb == ACT_IO || verb == ACT_DONE); sub++)
+			any |= without_all(z, verb, sub, ANY);
+	}
 	return any;
 }
 
@@ -141,15 +159,16 @@ static bool draws(struct shrink *z)
 
 /* ---- what happens automatically ---------------------------------------------------- */
 
-/* Completes all of it, or all except that of one node, of one kind, or both. */
+/* Completes all of it, or all except that of some nodes, or of one kind. Up to four nodes: any of them; more: one. */
 static bool settle(struct shrink *z, size_t from, size_t to)
 {
 	static const uint64_t kind[] = { 0, SETTLE_MESSAGES, SETTLE_RECORDS, SETTLE_IO, SETTLE_OPS };
 	struct act one = { .verb = ACT_SETTLE };
+	uint32_t sets = z->run.nodes > 4 ? z->run.nodes + 1 : (1u << z->run.nodes) - 1;
 
 	for (uint32_t i = 0; i < 5; i++)
-		for (uint32_t node = 0; node <= z->run.nodes && (node == 0 || i == 0); node++) {
-			one.arg[0] = node ? 1u << node : 0;
+		for (uint32_t set = 0; set < sets && (set == 0 || i == 0); set++) {
+			one.arg[0] = z->run.nodes > 4 ? (set ? 1ull << set : 0) : (uint64_t)set << 1;
 			one.arg[1] = kind[i];
 			without(z, from, to, &one);
 			if (fails(z))

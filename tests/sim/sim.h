@@ -266,6 +266,7 @@ struct node {
 	/* real daemons (world.c) */
 	bool stopped;			/* by SIGSTOP: neither callbacks nor timers nor threads */
 	bool deaf;			/* corosync does not run on it */
+	uint32_t no_module;		/* so often its daemon looks for the module in vain */
 	uint64_t stopped_until, deaf_until;	/* events */
 	int crash_after;		/* the daemon dies after this many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
@@ -280,7 +281,8 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in);
 void node_wakes(struct sim *s, struct node *n);
 bool node_event(struct sim *s, struct node *n);
 /* The choices of node_event(); false: there is none. */
-bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record */
+bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record; real daemons: anything */
+bool node_does(struct sim *s, struct node *n, const struct act *a);	/* real daemons: what the act names, if it may happen now */
 bool node_seeks(struct sim *s, struct node *n);
 bool node_table(struct sim *s, struct node *n);
 bool node_resizes(struct sim *s, struct node *n);
@@ -384,7 +386,7 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
-	CALL_STATE, WORLD_CALLS };
+	CALL_STATE, CALL_INOTIFY, CALL_CONTROL, WORLD_CALLS };
 enum world_news { NEWS_CHANGED, NEWS_PATH, NEWS_LOST, WORLD_NEWS };
 
 /* The expected contents of a block. Versions are numbers of writes; 0: the contents before. */

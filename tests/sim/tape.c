@@ -8,14 +8,23 @@
 
 /* ---- draws --------------------------------------------------------------------- */
 
+#define DRAWS_MAX	(1u << 16)	/* of one act */
+
+/* Before an act: within it a real daemon may run, whose memory is freed when it dies. */
+static void pool_room(struct tape *t)
+{
+	if (t->room_pool - t->n_pool >= DRAWS_MAX)
+		return;
+	t->room_pool = 2 * t->room_pool + DRAWS_MAX;
+	t->pool = realloc(t->pool, t->room_pool * sizeof(*t->pool));
+	if (!t->pool)
+		abort();
+}
+
 static void pool_add(struct tape *t, uint64_t v)
 {
-	if (t->n_pool == t->room_pool) {
-		t->room_pool = t->room_pool ? 2 * t->room_pool : 4096;
-		t->pool = realloc(t->pool, t->room_pool * sizeof(*t->pool));
-		if (!t->pool)
-			abort();
-	}
+	if (t->n_pool == t->room_pool)
+		abort();
 	t->pool[t->n_pool++] = v;
 	t->act[t->n - 1].n_draws++;
 }
@@ -151,7 +160,7 @@ static bool goes_on(struct sim *s, struct node *n, const struct act *a)
 	case ACT_DELIVER: return cluster_deliver(s, n);
 	case ACT_QUORUM: return cluster_quorum(s, n);
 	case ACT_BUS: return bus_event(s);
-	case ACT_RECORD: return node_record(s, n);
+	case ACT_RECORD: return a->arg[0] ? node_does(s, n, a) : node_record(s, n);
 	case ACT_SEEK: return node_seeks(s, n);
 	case ACT_TABLE: return node_table(s, n);
 	case ACT_RESIZE: return node_resizes(s, n);
@@ -265,6 +274,7 @@ bool sim_act(struct sim *s, struct act a)
 		if (!t->act)
 			abort();
 	}
+	pool_room(t);
 	a.draws = (uint32_t)t->n_pool;
 	a.n_draws = 0;
 	t->act[t->n++] = a;

@@ -58,6 +58,8 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "read-fails", ACT_CALL, CALL_READ, { "errno" } },		/* by a thread */
 	{ "request-fails", ACT_CALL, CALL_REQUEST, { "errno" } },	/* asynchronous, of any kind */
 	{ "lock-fails", ACT_CALL, CALL_LOCK, { "errno" } },
+	{ "inotify-fails", ACT_CALL, CALL_INOTIFY, { "errno" } },
+	{ "control-fails", ACT_CALL, CALL_CONTROL, { "errno" } },	/* the module is lost, and comes back */
 	{ "state-fails", ACT_CALL, CALL_STATE, { "errno" } },		/* the file of the generation that was seen last cannot be read */
 	{ "device-changed", ACT_UEVENT, NEWS_CHANGED, { "member" } },
 	{ "path-is-back", ACT_UEVENT, NEWS_PATH, { "member" } },
@@ -78,7 +80,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "deliver", ACT_DELIVER, 0, { NULL } },
 	{ "quorum", ACT_QUORUM, 0, { NULL } },
 	{ "message", ACT_BUS, 0, { NULL } },
-	{ "record", ACT_RECORD, 0, { NULL } },				/* the oldest record of its kernel */
+	{ "record", ACT_RECORD, 0, { "what", "which", "number" } },	/* the oldest record of its kernel; real daemons: twin/choice.c */
 	{ "look", ACT_SEEK, 0, { NULL } },
 	{ "table", ACT_TABLE, 0, { NULL } },
 	{ "resize", ACT_RESIZE, 0, { NULL } },

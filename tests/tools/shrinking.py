@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Failing seeds shrink: broken code (tests/mutations) fails late, and the schedule that is left is short, fails alike, and passes on good code.
 
-    shrinking.py [short]    all cases, or those that test_shrink.py runs
+    shrinking.py [short|daemons]    all cases, those that test_shrink.py runs, or those with real daemons
 
 Prints a table: events and acts before, acts after, runs and seconds of CPU. Exit code 1: a schedule is not short enough.
 """
@@ -21,6 +21,11 @@ LONG = [
     ("05-range-forgets-joiner", 3, 3, 25000, "rule 5: a job works"),
     ("06-lost-is-dead", 20, 3, 25000, "rule 6: node"),
 ]
+# The same with real daemons.
+DAEMONS = [
+    ("08-corosync-gone-unnoticed", 1, 3, 30000, "rule 8: there is no quorum"),
+    ("01-failed-mark-counts", 15, 3, 30000, "rule 12: node"),
+]
 SHORT = [("02-no-flush", 12, 1, 3000, "rule 2: the parity"), ("06-lost-is-dead", 1, 3, 10000, "rule 6: node")]
 MOST = 60	# acts that may be left
 SECONDS = 600	# of CPU, for one
@@ -32,6 +37,18 @@ def mutations():
     spec.loader.exec_module(run)
     run.CFLAGS = [flag for flag in run.CFLAGS if "sanitize" not in flag]	# these runs are long
     return run
+
+
+def daemons(run, base, name):
+    """The same with real daemons."""
+    if not (base / "daemons").exists():
+        if not (base / "lib").exists():
+            run.copy_tree(base)
+        run.daemons(base, set(), None)
+    top = base / "mutations" / name
+    if not top.exists():
+        run.copy_tree(top)
+    return base / "daemons", run.daemons(top, run.Mutation(TOP / f"tests/mutations/{name}.mut").apply(top), base)
 
 
 def programs(run, base, name):
@@ -57,7 +74,7 @@ def output(*command):
 def shrink(run, base, case):
     """The numbers of the table. What is not so is an AssertionError."""
     name, seed, nodes, events, rule = case
-    good, bad = programs(run, base, name)
+    good, bad = (daemons if case in DAEMONS else programs)(run, base, name)
     rc, said = output(bad, "--seed", seed, "--nodes", nodes, "--events", events, "--rules-only", "--shrink", SECONDS)
     assert rc == 1 and f": {rule}" in said, f"{name}: seed {seed} does not fail so:\n{said[-2000:]}"
     numbers = re.search(r"at event (\d+), after (\d+) acts\. Shrunk to (\d+) in (\d+) runs of \d+ acts in all, ([\d.]+) s", said)
@@ -75,7 +92,7 @@ def main():
     run = mutations()
     with tempfile.TemporaryDirectory(prefix="ddraid-shrink-") as d:
         print(f"{'mutation':28}{'event':>8}{'acts':>8}{'left':>6}{'runs':>7}{'CPU s':>8}", flush=True)
-        for case in SHORT if sys.argv[1:] == ["short"] else LONG:
+        for case in {"short": SHORT, "daemons": DAEMONS}.get("".join(sys.argv[1:]), LONG + DAEMONS):
             try:
                 event, acts, left, runs, seconds, text = shrink(run, pathlib.Path(d), case)
             except AssertionError as error:

@@ -153,7 +153,8 @@ int __wrap_open(const char *path, int flags, ...)
 		twin_file(fd)->member = member;
 		return fd;
 	}
-	if (strcmp(path, "/dev/" DDR_DEVICE_NAME) != 0) {
+	if (strcmp(path, "/dev/" DDR_DEVICE_NAME) != 0 || me->n->no_module) {
+		me->n->no_module -= me->n->no_module > 0;
 		errno = ENOENT;
 		return -1;
 	}
@@ -174,8 +175,8 @@ static ssize_t read_control(struct file *f, void *buf, size_t len)
 {
 	size_t n = len / sizeof(f->rec[0]) < f->n_rec ? len / sizeof(f->rec[0]) : f->n_rec;
 
-	if (!n) {
-		errno = EAGAIN;
+	if (!n || twin_fails(CALL_CONTROL)) {
+		errno = n ? me->error[CALL_CONTROL] : EAGAIN;
 		return -1;
 	}
 	memcpy(buf, f->rec, n * sizeof(f->rec[0]));

@@ -124,9 +124,14 @@ bool twin_hangs(const struct proc *p, uint32_t m)
 	return p->s->disk[m].hangs_until[p->n - p->s->node] > p->s->now;
 }
 
+/* A node that is about to load the array sees the size that the disks have by then, if the array has grown. */
 uint64_t twin_bytes(const struct proc *p, uint32_t m)
 {
+	struct ddr_super sb;
+
 	(void)m;
+	if (!p->n->sm && check_newest_super(p->s, &sb) && p->n->room < sb.array_blocks)
+		p->n->room = p->s->room;
 	return p->s->sb0.data_offset + p->n->room * p->s->sb0.chunk + DDR_TAIL_BYTES;
 }
 
@@ -433,6 +438,15 @@ static void request_ends(struct sim *s, struct request **at)
 	}
 	twin_ended[r->member]++;
 	destroy(at);
+}
+
+uint64_t twin_request_kind(const struct proc *p, unsigned int which)
+{
+	const struct request *r = requests;
+
+	while (!may_end(r, p->n) || which--)
+		r = r->next;
+	return r->member | (uint64_t)r->op << 8 | (r->offset / DDR_META_BLOCK & 0xffff) << 16;
 }
 
 void twin_request_end(struct sim *s, struct node *n, unsigned int which)

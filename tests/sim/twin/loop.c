@@ -11,8 +11,8 @@
 #define POLLS	128u
 
 struct qb_loop {
-	struct timer { uint64_t handle, due_ns; void *data; qb_loop_timer_dispatch_fn fn; } timer[TIMERS];	/* handle 0: free */
-	struct poll { bool used; int fd, events; void *data; qb_loop_poll_dispatch_fn fn; } poll[POLLS];
+	struct timer { uint64_t handle, due_ns, ns; enum qb_loop_priority prio; void *data; qb_loop_timer_dispatch_fn fn; } timer[TIMERS];	/* handle 0: free */
+	struct poll { bool used; int fd, events; enum qb_loop_priority prio; void *data; qb_loop_poll_dispatch_fn fn; } poll[POLLS];
 	uint64_t handles;
 };
 
@@ -23,10 +23,9 @@ qb_loop_t *qb_loop_create(void)
 
 int32_t qb_loop_timer_add(qb_loop_t *l, enum qb_loop_priority p, uint64_t ns, void *data, qb_loop_timer_dispatch_fn fn, qb_loop_timer_handle *handle)
 {
-	(void)p;
 	for (struct timer *t = l->timer; t < l->timer + TIMERS; t++)
 		if (!t->handle) {
-			*t = (struct timer){ ++l->handles, twin_ms(me) * 1000000 + ns, data, fn };
+			*t = (struct timer){ ++l->handles, twin_ms(me) * 1000000 + ns, ns, p, data, fn };
 			*handle = t->handle;
 			return 0;
 		}
@@ -53,12 +52,11 @@ static struct poll *find(qb_loop_t *l, int fd)
 
 int32_t qb_loop_poll_add(qb_loop_t *l, enum qb_loop_priority prio, int32_t fd, int32_t events, void *data, qb_loop_poll_dispatch_fn fn)
 {
-	(void)prio;
 	if (find(l, fd))
 		return -EEXIST;
 	for (struct poll *p = l->poll; p < l->poll + POLLS; p++)
 		if (!p->used) {
-			*p = (struct poll){ true, fd, events, data, fn };
+			*p = (struct poll){ true, fd, events, prio, data, fn };
 			return 0;
 		}
 	return -ENOMEM;
@@ -68,10 +66,9 @@ int32_t qb_loop_poll_mod(qb_loop_t *l, enum qb_loop_priority prio, int32_t fd, i
 {
 	struct poll *p = find(l, fd);
 
-	(void)prio;
 	if (!p)
 		return -EBADF;
-	*p = (struct poll){ true, fd, events, data, fn };
+	*p = (struct poll){ true, fd, events, prio, data, fn };
 	return 0;
 }
 
@@ -105,6 +102,19 @@ unsigned int twin_loop_ready(const struct proc *p)
 	for (const struct poll *f = l->poll; f < l->poll + POLLS; f++)
 		n += ready(f) != 0;
 	return n;
+}
+
+uint64_t twin_loop_kind(const struct proc *p, unsigned int which)
+{
+	const struct qb_loop *l = p->d->loop;
+
+	for (const struct timer *t = l->timer; t < l->timer + TIMERS; t++)
+		if (due(p, t) && which-- == 0)
+			return (uint64_t)(1 + t->prio) << 32 | (t->ns / 1000000 & 0xffffffff);
+	for (const struct poll *f = l->poll; f < l->poll + POLLS; f++)
+		if (ready(f) && which-- == 0)
+			return (uint64_t)(9 + f->prio) << 32 | (uint64_t)twin_file(f->fd)->kind;
+	return 0;
 }
 
 static void call_timer(struct timer *t)

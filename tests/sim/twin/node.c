@@ -130,7 +130,10 @@ static void on_control(void *ctx, const struct ddr_kctl_news *news)
 	case DDR_KCTL_RESUMED: ddr_array_resumed(d, news->uuid, news->as_bound); return;
 	case DDR_KCTL_REMOVED: ddr_array_removed(d, news->uuid, news->cookie); return;
 	case DDR_KCTL_LISTED: d->listed = true; return;
-	case DDR_KCTL_LOST: sim_violation(me->s, "the module of node %u is lost", me->n->id);
+	case DDR_KCTL_LOST:		/* as in main.c */
+		d->listed = false;
+		ddr_arrays_close(d);
+		return;
 	}
 }
 
@@ -208,6 +211,7 @@ void node_start(struct sim *s, struct node *n)
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
 		p->absent |= s->disk[m].dead && !still_there(s) ? 1u << m : 0;
 	}
+	n->no_module = s->calm || !sim_chance(s, 10) ? 0 : 1 + (uint32_t)sim_rand(s, 4);
 	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
 	run(p, begin, NULL);
 }
@@ -288,27 +292,15 @@ static void thread(struct proc *p, const void *arg)
 	twin_worker_run(p, *(const unsigned int *)arg);
 }
 
-/* One thing of those that may happen now; false: there is none. */
-bool node_record(struct sim *s, struct node *n)
+void twin_happens(struct proc *p, enum twin_what what, unsigned int which)
 {
-	struct proc *p = twin_of(s, n);
-	bool runs = p->alive && !n->stopped;
-	unsigned int loop = runs ? twin_loop_ready(p) : 0, threads = runs ? twin_workers_ready(p) : 0, requests = twin_requests(n), which;
-
-	if (!(loop + threads + requests))
-		return false;
-	which = (unsigned int)sim_rand(s, (loop ? 2 : 0) + (threads ? 1 : 0) + (requests ? 1 : 0));	/* no draw may be repeated: a tape need not have it */
-	if (loop && which < 2) {
-		which = (unsigned int)sim_rand(s, loop);
-		run(p, call_back, &which);
-	} else if (threads && which == (loop ? 2u : 0)) {
-		which = (unsigned int)sim_rand(s, threads);
-		run(p, thread, &which);
-	} else {
-		twin_request_end(s, n, (unsigned int)sim_rand(s, requests));
-		twin_orphans(s, n);
+	switch (what) {
+	case TWIN_LOOP: run(p, call_back, &which); return;
+	case TWIN_THREADS: run(p, thread, &which); return;
+	default:
+		twin_request_end(p->s, p->n, which);
+		twin_orphans(p->s, p->n);
 	}
-	return true;
 }
 
 bool node_event(struct sim *s, struct node *n)
@@ -318,7 +310,9 @@ bool node_event(struct sim *s, struct node *n)
 
 	if (p->table && !n->stopped && (idle || sim_chance(s, 8)))
 		return sim_act(s, act_of(n->table_due ? ACT_TABLE : ACT_RESIZE, n));
-	return !idle && sim_act(s, act_of(ACT_RECORD, n));
+	if (idle)
+		return false;
+	return sim_act(s, s->tape && !s->tape->replay && !s->calm ? twin_choice(s, n) : act_of(ACT_RECORD, n));
 }
 
 static void table_done(struct proc *p, const void *arg)

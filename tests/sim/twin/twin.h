@@ -4,10 +4,12 @@
  * system. Nothing of the world is different: disks, kernels, networks and the checks are those of ddrsim (sim.h). Only what stands between
  * the state machine and these is the daemon itself, instead of node.c, node_start.c and the schedule of node_io.c.
  *
- *	node.c		the life of a daemon: start, kill, power; what happens to it next (node.h, for the schedule)
+ *	node.c		the life of a daemon: start, kill, power (node.h, for the schedule)
+ *	choice.c	which of all that may happen to it next does
  *	step.c		what the world sees of each step of the state machine, and its rules
  *	loop.c		libqb's loop
  *	call.c		system calls: time, descriptors, files
+ *	module.c	modprobe, and the watch on /dev
  *	worker.c	threads that sleep (daemon/base/worker.h), as coroutines
  *	disk.c		members, byte by byte, on disks whose chunks are tokens; requests of aio.c
  *	device.c	opening and locking of members, the search for them, what hangs (lib/disk)
@@ -81,8 +83,15 @@ static inline uint64_t twin_ms(const struct proc *p)
 
 /* The daemon whose code runs changes the world. It may die just before. */
 void twin_effect(void);
+/* What may happen to it next, by kind: callbacks of the loop, threads that go on, requests that end; the one of those that may. */
+enum twin_what { TWIN_LOOP = 1, TWIN_THREADS, TWIN_REQUESTS, TWIN_WHATS };
+void twin_happens(struct proc *p, enum twin_what what, unsigned int which);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
+
+/* ---- choice.c ------------------------------------------------------------------- */
+
+struct act twin_choice(struct sim *s, struct node *n);
 
 /* ---- world.c ------------------------------------------------------------------- */
 
@@ -98,6 +107,8 @@ void twin_orphans(struct sim *s, struct node *n);
 
 /* Callbacks that are due: descriptors that are ready, timers. */
 unsigned int twin_loop_ready(const struct proc *p);
+/* What the one of them is, whatever its place among the others (twin_choice()); likewise for threads and requests. Never more than 40 bits. */
+uint64_t twin_loop_kind(const struct proc *p, unsigned int which);
 void twin_loop_call(const struct proc *p, unsigned int which);
 /* Timers that are due now, each once. */
 void twin_loop_timers(const struct proc *p);
@@ -135,6 +146,7 @@ void twin_close_all(struct proc *p);
 /* ---- worker.c ------------------------------------------------------------------ */
 
 unsigned int twin_workers_ready(const struct proc *p);
+uint64_t twin_worker_kind(const struct proc *p, unsigned int which);
 void twin_worker_run(struct proc *p, unsigned int which);
 void twin_workers_end(struct proc *p);
 /* The thread that runs sleeps; the world goes on. */
@@ -154,6 +166,7 @@ extern uint64_t twin_ended[DDR_MAX_MEMBERS];	/* requests, of any node */
 bool twin_hangs(const struct proc *p, uint32_t member);
 /* Is a write or flush by this descriptor under way? */
 bool twin_writes_by(const struct file *f);
+uint64_t twin_request_kind(const struct proc *p, unsigned int which);
 void twin_request_end(struct sim *s, struct node *n, unsigned int which);
 /*
  * A member that does not hang answers within seconds, however seldom the schedule lets the node's requests end: ends one that is older. The descriptor of its

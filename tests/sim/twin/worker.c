@@ -89,6 +89,15 @@ unsigned int twin_workers_ready(const struct proc *p)
 	return n;
 }
 
+uint64_t twin_worker_kind(const struct proc *p, unsigned int which)
+{
+	const struct worker *k = p->workers;
+
+	while (!ready(k) || which--)
+		k = k->next;
+	return 1 + k->ended;
+}
+
 void twin_worker_run(struct proc *p, unsigned int which)
 {
 	struct worker **at = &p->workers, *k;
