@@ -27,6 +27,7 @@ struct ddr_rider {
 	int array;			/* its entry in the group; -1: lost */
 	bool told_any;			/* a view was delivered */
 	uint64_t quorum_serial;		/* the last report of the quorum service that was delivered */
+	uint64_t withheld_serial;	/* the last one that was told as no quorum, since partitions meet */
 	struct ddr_presence presence;
 	struct ddr_queue queue;
 };

@@ -59,25 +59,29 @@ uint64_t ddr_link_ring(const struct ddr_ring_id *ring)
 	return (ring->seq << 32 | ring->node) ^ (ring->seq >> 32) * 0x9e3779b97f4a7c15u;
 }
 
+/* Until the view has all of the partition no node may act as if it was quorate: those that the view lacks count for it. */
+static void withhold_quorum(struct ddr_link *l, struct ddr_rider *r, uint64_t ring)
+{
+	uint32_t self = l->group.self.node;
+
+	r->quorum_serial = 0;
+	r->withheld_serial = ddr_corosync_quorum(l->d->corosync)->serial;
+	r->events->quorum(r->ctx, &self, 1, false, ring);
+}
+
 void ddr_link_tell_quorum(struct ddr_link *l, unsigned int i)
 {
 	const struct ddr_quorum *q = ddr_corosync_quorum(l->d->corosync);
 	struct ddr_rider *r = l->rider[i];
 
-	/* until the view has all of the partition none of them may act as if it was quorate */
-	if (!r || !r->told_any || r->quorum_serial == q->serial || (l->group.meets && q->quorate))
+	if (!r || !r->told_any || r->quorum_serial == q->serial)
 		return;
-	r->quorum_serial = q->serial;
-	r->events->quorum(r->ctx, q->node, q->n, q->quorate, ddr_link_ring(&q->ring));
-}
-
-/* Partitions meet, and this view lacks those of the others. */
-static void tell_no_quorum(struct ddr_link *l, struct ddr_rider *r, uint64_t ring)
-{
-	uint32_t self = l->group.self.node;
-
-	r->quorum_serial = 0;
-	r->events->quorum(r->ctx, &self, 1, false, ring);
+	if (!l->group.meets || !q->quorate) {
+		r->quorum_serial = q->serial;
+		r->events->quorum(r->ctx, q->node, q->n, q->quorate, ddr_link_ring(&q->ring));
+	} else if (r->withheld_serial != q->serial) {
+		withhold_quorum(l, r, ddr_link_ring(&q->ring));
+	}
 }
 
 /*
@@ -117,7 +121,7 @@ static void tell_views(struct ddr_link *l, unsigned int i)
 		case DDR_GROUP_NEW_VIEW:
 			r->told_any = true;
 			if (l->group.meets)
-				tell_no_quorum(l, r, v.ring);
+				withhold_quorum(l, r, v.ring);
 			if (l->rider[i] == r)
 				r->events->view(r->ctx, v.node, v.number, v.n, v.ring);
 		}

@@ -121,6 +121,7 @@ cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 	}
 	MINE(group).name = *name;
 	me->joined_in = me->s->ring[me->n->part];
+	me->n->v_ring = 0;
 	cluster_joined(me->s, me->n);
 	return CS_OK;
 }

@@ -393,7 +393,7 @@ static void operator(struct ddr_array *a, const struct ddr_input *in)
 /* What it does first, such as a tick after a rest, it does by what it knew before (step.c). */
 static void hears(struct proc *p, const struct ddr_input *in)
 {
-	p->due = p->n->quorate;
+	p->due = p->n->q_quorate && p->n->q_ring == p->n->v_ring;
 	p->n->quorate = p->quorate;
 	p->hears = true;
 	p->news = in;

@@ -170,7 +170,6 @@ struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_co
 	me->n->sm = sm;
 	me->n->sb = *cfg->super;
 	me->n->ready = me->n->clean = me->n->failed = false;
-	me->n->v_ring = 0;
 	me->n->quorate = !me->s->cluster;
 	return sm;
 }
