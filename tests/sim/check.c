@@ -365,7 +365,7 @@ void check_frozen(struct sim *s, const struct node *n)
 		return;
 	ddr_sm_get_status(n->sm, &st);
 	if (st.attached && !st.failed && !n->k.frozen)
-		sim_violation(s, "rule 8: there is no quorum, and the kernel goes on writing");
+		sim_violation(s, "rule 8: node %u has no quorum, and its kernel goes on writing", n->id);
 }
 
 /* Rule 5: W and EX never overlap. No write may be in flight or start there, neither in a running kernel nor from a machine that died. */

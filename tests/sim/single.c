@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "check.h"
 #include "sim.h"
 
 uint64_t sim_cells[DDR_SM_CELL_WORDS];
@@ -307,6 +308,9 @@ static bool at_rest(const struct sim *s, const struct node *n)
 	if (st.failed)
 		return true;
 	if (ddr_sm_super(n->sm)->verify.state == DDR_VERIFY_RUNNING && !st.degraded)
+		return false;
+	/* a change of members is on the disks, and its end on the way to the daemon itself */
+	if (sim_real && !s->lossy && st.degraded && (uint32_t)__builtin_popcount(check_in_sync(check_super(s))) >= s->g.roles)
 		return false;
 	return st.ready && !st.granted && (!st.dirty || (st.degraded && !check_any_marked(s))) && !st.resync_regions && (st.degraded || !st.needs_sync || !s->g.parity);
 }

@@ -87,6 +87,11 @@ void ddr_aio_kick(struct ddr_aio *q)
 	(void)q;
 }
 
+void ddr_aio_retry(struct ddr_aio *q)
+{
+	(void)q;
+}
+
 const char *ddr_aio_engine_name(const struct ddr_aio *q)
 {
 	(void)q;

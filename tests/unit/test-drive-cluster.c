@@ -477,12 +477,16 @@ static void a_load_that_cannot_begin(void **state)
 	struct ddr_array *a = begin(false);
 
 	(void)state;
-	play.load_error = -EAGAIN;
+	play.load_error = -ENODEV;
 	ddr_array_close(a, true);
 	assert_int_equal(a->state, DDR_ARRAY_REFUSED);
 	assert_null(a->chan);
 	assert_null(a->load);
 	assert_true(strlen(a->error) > 0);
+	play.load_error = -EAGAIN;			/* there is no memory for a thread: that may pass */
+	ddr_array_close(a, true);
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	assert_non_null(strstr(a->error, "trying again"));
 	end();
 }
 

@@ -399,7 +399,7 @@ static void an_end_that_was_not_agreed_does_not_count_as_diverged(void **state)
 	struct ddr_assembly out;
 	struct cx *c = *state;
 	struct ddr_super end, stayed;
-	struct ddr_error err = { "" };
+	struct ddr_error err = { .text = "" };
 
 	up_to_whole(c, 0, true);
 	end = c->sb;
