@@ -239,7 +239,7 @@ static int scan_all(struct search *s, struct ddr_error *err)
 		return ddr_error_call(err, errno, "cannot list the block devices in " SYS_BLOCK ": %s", strerror(errno));
 	record = calloc((size_t)n + 1, sizeof(*record));
 	pick = calloc((size_t)n + 1, sizeof(*pick));
-	rc = record && pick ? scan_some(s, list, (size_t)n, record, pick, err) : ddr_error_call(err, ENOMEM, "cannot list the block devices in " SYS_BLOCK);
+	rc = record && pick ? scan_some(s, list, (size_t)n, record, pick, err) : ddr_error_call(err, ENOMEM, "out of memory");
 	free(record);
 	free(pick);
 	for (int i = 0; i < n; i++)
