@@ -255,6 +255,7 @@ void node_group_ended(struct sim *s, struct node *n)
 void twin_group_end(struct proc *p)
 {
 	p->cpg_fd = p->quorum_fd = 0;
+	p->news = NULL;
 	p->n_view = 0;
 	cluster_gone(p->s, p->n);
 }

@@ -398,6 +398,7 @@ static void hears(struct proc *p, const struct ddr_input *in)
 	p->hears = true;
 	p->news = in;
 	twin_loop_event(p, in->type == DDR_IN_VIEW ? p->cpg_fd : p->quorum_fd);
+	p->news = NULL;		/* a daemon that has just ended its connection does not read it */
 	p->hears = false;
 	p->n->quorate = p->quorate = p->due;
 }
@@ -414,6 +415,7 @@ static void news(struct proc *p, const void *arg)
 	case DDR_IN_MSG:
 		p->news = in;
 		twin_loop_event(p, p->cpg_fd);
+		p->news = NULL;
 		return;
 	case DDR_IN_VIEW:
 	case DDR_IN_QUORUM:
