@@ -165,7 +165,6 @@ static void watch_silence(struct ddr_link *l)
 
 	for (unsigned int i = 0; l->open && i < DDR_NODE_RIDES; i++)
 		waits |= held(l, i);
-
 	if (!waits)
 		ddr_link_stop_timer(l, &l->silence);
 	else if (!l->silence && qb_loop_timer_add(l->d->loop, QB_LOOP_LOW, SILENT_MS * QB_TIME_NS_IN_MSEC, l, on_silence, &l->silence))
@@ -193,6 +192,10 @@ static void say_held(struct ddr_link *l, unsigned int i)
 	const struct ddr_group_id *id = held(l, i) ? other_user(l, l->rider[i]) : NULL;
 	char name[DDR_COROSYNC_NAME_LEN];
 
+	if (held(l, i) && !l->rider[i]->presence.n)
+		qb_log(LOG_WARNING, "corosync has not let this node into the group %.*s, so the array does not start here. See corosync's log; if it "
+				    "lasts: systemctl restart ddraidd",
+		       (int)l->rider[i]->presence.name.length, l->rider[i]->presence.name.value);
 	if (id && !l->group.meets)
 		qb_log(LOG_WARNING, "process %" PRIu32 " on node %" PRIu32 " (%s) uses the array of the group %.*s; the array starts here when that "
 				    "process has ended. It is a ddraidd of an older release, or a command such as `ddraid rename`",
