@@ -90,6 +90,15 @@ def test_S18_what_udev_says_of_members_and_arrays(node):
     node.run("udevadm trigger --settle /dev/mapper/data && test -e /dev/disk/by-id/ddraid-name-data && ddraid stop data")
 
 
+def test_S18_a_member_alone_starts_no_daemon(node):
+    """Findings S18, U10: where arrays do not start automatically, the event of a member starts nothing, the daemon included."""
+    node.run(f"systemctl start ddraidd && ddraid create data --order 1 {devices(node)} && udevadm settle && systemctl stop ddraid ddraidd")
+    unit = udev(node, node.disks[0].dev)["SYSTEMD_WANTS"]
+    node.run(f"systemctl stop {unit}; udevadm trigger --settle --action=remove {node.disks[0].dev}; udevadm trigger --settle --action=add {node.disks[0].dev}")
+    node.wait_until(f"test $(systemctl show -P ConditionTimestampMonotonic {unit}) -gt 0", 30)
+    assert node.run(f"systemctl show -P ConditionResult {unit}; systemctl is-active ddraidd", check=False).out.split() == ["no", "inactive"]
+
+
 def test_S3_what_others_found_is_respected(node):
     """Finding S3: a path of a multipath device is neither marked nor taken as a member, also while the device over it is not there yet; it is waited for."""
     node.run(f"systemctl start ddraidd && ddraid create data --order 1 {devices(node)}")
