@@ -68,12 +68,31 @@ static void next_build(struct ddr_sm *sm)
 	ddr_sm_mark_apply(sb, t->mark);
 }
 
-/* The newest generation unchanged, including a change that was started. */
-static void level_build(struct ddr_sm *sm)
+/*
+ * Members that have left by a change that the last writer started, and that stay as long as it is not agreed. The disks may list them as missing, so
+ * the next start does not read them: they get the level last, and exactly as the others have it.
+ */
+static uint32_t left_by_started(const struct ddr_sm *sm)
 {
-	if (!sm->own.t.writing)
+	uint32_t left = 0;
+
+	for (uint32_t m = 0; m < sm->own.next.members && sm->own.t.writing; m++)
+		if (sm->own.next.member[m].state == DDR_MEMBER_MISSING)
+			left |= 1u << m;
+	return left;
+}
+
+/* The newest generation unchanged, including a change that was started. */
+static void level_build(struct ddr_sm *sm, uint32_t lack)
+{
+	struct ddr_sm_trans *t = &sm->own.t;
+	uint32_t first = lack & ~left_by_started(sm);
+
+	t->targets = first ? first : lack;
+	if (!t->writing)
 		sm->own.next = sm->shared.sb;
-	sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
+	if (first)
+		sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
 }
 
 /* The current change replaces the member by its copy: it leaves the array then, and its generation does not matter. */
@@ -122,8 +141,7 @@ void ddr_sm_supers_write(struct ddr_sm *sm)
 	lack = behind(sm);
 	t->level = lack != 0;
 	if (t->level) {
-		t->targets = lack;
-		level_build(sm);
+		level_build(sm, lack);
 	} else if (!t->last) {
 		next_build(sm);
 		t->begun = true;

@@ -424,6 +424,46 @@ static void an_end_that_was_not_agreed_does_not_count_as_diverged(void **state)
 	is_replaced(c, 1);
 }
 
+/* The end of a replacement is on the disks and not agreed. The next writer gives it to all that may lack it, and to the member that leaves by it last: that one alone must never have it. */
+static void the_old_member_gets_an_unfinished_end_last(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[1];
+	uint32_t others = 0, old = 0;
+	uint64_t generation, seq = 0;
+
+	up_to_whole(c, 0, true);
+	generation = c->sb.generation;
+	cx_forget(c);
+	cx_view(c, 2, 2, true);
+	c->answers = CX_ALL | CX_FENCE;
+	for (uint32_t i = 0; c->sb.generation == generation; i++) {
+		assert_true(i < 2000);
+		for (uint32_t o = 0; o < n->n; o++) {
+			struct ddr_super sb;
+
+			if (!n->open[o] || n->log[o].type != DDR_OUT_SB_WRITE)
+				continue;
+			ddr_sm_superblock(n->sm, 0, &sb);
+			if (sb.generation != generation)
+				continue;
+			if (n->log[o].members >> ROLE & 1) {
+				assert_int_equal(n->log[o].members, 1u << ROLE);
+				assert_true(others && sb.seq == seq);
+				old++;
+			} else {
+				others++;
+				seq = sb.seq;
+			}
+		}
+		if (!cx_answer_one(c, n))
+			cx_tick(c, 400);
+	}
+	assert_true(others && old);
+	settles(c);
+	is_replaced(c, 1);
+}
+
 /* What the dead node was writing is resynced on both disks before the new one takes over, although the takeover was agreed when it died. */
 static void blocks_of_dead_writers_are_resynced_before_they_are_copied(void **state)
 {
@@ -699,6 +739,7 @@ int main(void)
 		TEST(a_member_is_replaced), TEST(background_jobs_leave_ranges_for_the_copy), TEST(the_old_member_is_written_until_all_nodes_know), TEST(the_old_member_fails_during_the_copy), TEST(both_members_fail_as_the_copy_begins), TEST(a_node_that_resyncs_has_not_folded),
 		TEST(an_operator_cancels_a_replacement), TEST(the_new_member_fails_at_the_end), TEST(the_new_member_fails_without_redundancy_left),
 		TEST(a_failure_overtakes_the_end_of_a_copy), TEST(the_old_member_fails_at_the_end), TEST(the_writer_dies_at_the_end_of_a_copy), TEST(an_end_that_was_not_agreed_does_not_count_as_diverged),
+		TEST(the_old_member_gets_an_unfinished_end_last),
 		TEST(blocks_of_dead_writers_are_resynced_before_they_are_copied), TEST(the_next_replacement_waits_for_the_table), TEST(the_next_replacement_fails_if_a_table_cannot_be_changed),
 		HALF(a_copy_restarts_when_a_writing_node_died_for_good), HALF(a_copy_restarts_when_a_writing_node_died_and_returned), HALF(a_node_that_dies_again_during_its_claim_is_recovered), HALF(a_copy_continues_after_a_node_left_cleanly),
 	};
