@@ -45,11 +45,11 @@ struct ddr_array *twin_array(const struct proc *p)
 	return NULL;
 }
 
-/* Since it began some member was not there, for it hung. */
-static bool hung(struct proc *p)
+/* Since it began some member was not there, for it hung, or was cut off from this node alone (rule 4: that costs the node, and not the array). */
+static bool unreachable(const struct proc *p)
 {
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-		if (p->s->disk[m].hangs_until[p->n - p->s->node] > p->began_ms)
+		if (p->s->disk[m].hangs_until[p->n - p->s->node] > p->began_ms || (p->s->disk[m].cut >> (p->n - p->s->node) & 1))
 			return true;
 	return false;
 }
@@ -68,7 +68,7 @@ static void settle(struct proc *p)
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !p->was_refused && !hung(p))
+	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
 	if (n->gave_up || (a && a->state == DDR_ARRAY_REFUSED)) {
 		node_kill(p->s, n);
