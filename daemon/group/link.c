@@ -55,9 +55,12 @@ static void lose(struct ddr_link *l, const char *why)
 	if (!l->open)
 		return;
 	close_handle(l);
-	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
-		if (l->rider[i])
-			ddr_link_lose_rider(l, l->rider[i], why);
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++) {
+		if (!l->rider[i])
+			continue;
+		ddr_presence_close(&l->rider[i]->presence);
+		ddr_link_lose_rider(l, l->rider[i], why);
+	}
 }
 
 /* ---- sending --------------------------------------------------------------------- */

@@ -10,7 +10,8 @@
 
 #include "daemon/group/presence.h"
 
-#define RETRY_MS	50u
+#define RETRY_MS	50u	/* pause before a join is tried again, and before a connection that was lost is made anew */
+#define AGAIN_MS	1000u	/* between further attempts to connect */
 #define BATCH		64u	/* events in one round of the loop */
 
 static void on_members(cpg_handle_t handle, const struct cpg_name *name, const struct cpg_address *member, size_t n_member,
@@ -34,7 +35,33 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 	(void)handle, (void)name, (void)node, (void)pid, (void)msg, (void)len;
 }
 
-/* If corosync is gone, the connection of all arrays reports it (link.c). */
+static void on_timer(void *data);
+
+static void later(struct ddr_presence *p, uint64_t ms)
+{
+	if (qb_loop_timer_add(p->loop, QB_LOOP_MED, ms * QB_TIME_NS_IN_MSEC, p, on_timer, &p->timer))
+		qb_log(LOG_CRIT, "out of memory for a timer: this node does not join the group %.*s, by which others see that its array is in use, and without "
+		       "which the array does not start. Free memory, then: systemctl restart ddraidd; the arrays stay up",
+		       (int)p->name.length, p->name.value);
+}
+
+static void disconnect(struct ddr_presence *p)
+{
+	if (p->timer)
+		qb_loop_timer_del(p->loop, p->timer);
+	p->timer = 0;
+	p->n = 0;
+	if (!p->open)
+		return;
+	p->open = false;
+	qb_loop_poll_del(p->loop, p->fd);
+	cpg_finalize(p->handle);
+}
+
+/*
+ * If corosync is gone, the connection of all arrays is lost, too, and closes this one (link.c). If this connection alone was lost, others no
+ * longer see that the array is in use, so it is made anew.
+ */
 static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 {
 	struct ddr_presence *p = data;
@@ -44,46 +71,46 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	for (unsigned int i = 0; i < BATCH && ret == CS_OK; i++)
 		ret = cpg_dispatch(p->handle, CS_DISPATCH_ONE_NONBLOCKING);
 	if ((ret != CS_OK && ret != CS_ERR_TRY_AGAIN) || revents & (POLLERR | POLLHUP | POLLNVAL)) {
-		ddr_presence_close(p);
+		disconnect(p);
+		p->lost = true;
+		later(p, RETRY_MS);
 		return 0;
 	}
 	p->changed(p->ctx);
 	return 0;
 }
 
-static void try_join(void *data)
+static void try_join(struct ddr_presence *p)
 {
-	struct ddr_presence *p = data;
 	cs_error_t ret = cpg_join(p->handle, &p->name);
 
-	p->timer = 0;
-	if (ret == CS_OK)
+	if (ret == CS_OK) {
+		if (p->lost)
+			qb_log(LOG_NOTICE, "corosync had ended the connection to the group %.*s; this node is in it again", (int)p->name.length,
+			       p->name.value);
+		p->lost = false;
+		p->refusal = CS_OK;
 		return;
+	}
 	/* EXIST: an earlier connection of ours is still being closed */
 	if (ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_EXIST && ret != p->refusal) {
 		qb_log(LOG_ERR, "corosync refuses to join the group %.*s: error %d; retrying", (int)p->name.length, p->name.value, ret);
 		p->refusal = ret;
 	}
-	if (qb_loop_timer_add(p->loop, QB_LOOP_MED, RETRY_MS * QB_TIME_NS_IN_MSEC, p, try_join, &p->timer))
-		qb_log(LOG_CRIT, "out of memory for a timer: the group %.*s is not joined, and its array not served. Free memory, then: systemctl restart "
-		       "ddraidd; the arrays stay up",
-		       (int)p->name.length, p->name.value);
+	later(p, RETRY_MS);
 }
 
-int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, const uint8_t uuid[16], void (*changed)(void *ctx), void *ctx)
+/* 0, or a negative errno. */
+static int connect_group(struct ddr_presence *p)
 {
 	cpg_model_v1_data_t model = { .model = CPG_MODEL_V1, .cpg_deliver_fn = on_message, .cpg_confchg_fn = on_members };
-	char text[UUID_STR_LEN];
 	int ret = 0;
 
-	*p = (struct ddr_presence){ .loop = loop, .changed = changed, .ctx = ctx, .refusal = CS_OK };
-	uuid_unparse_lower(uuid, text);
-	p->name.length = (uint32_t)snprintf(p->name.value, sizeof(p->name.value), "ddraid:%s", text);
 	if (cpg_model_initialize(&p->handle, CPG_MODEL_V1, (cpg_model_data_t *)&model, p) != CS_OK)
 		return -ENOTCONN;
 	if (cpg_fd_get(p->handle, &p->fd) != CS_OK)
 		ret = -ENOTCONN;
-	else if (qb_loop_poll_add(loop, QB_LOOP_MED, p->fd, POLLIN, p, on_readable))
+	else if (qb_loop_poll_add(p->loop, QB_LOOP_MED, p->fd, POLLIN, p, on_readable))
 		ret = -EIO;
 	if (ret) {
 		cpg_finalize(p->handle);
@@ -94,15 +121,28 @@ int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, const uint8_t uui
 	return 0;
 }
 
+static void on_timer(void *data)
+{
+	struct ddr_presence *p = data;
+
+	p->timer = 0;
+	if (p->open)
+		try_join(p);
+	else if (connect_group(p))
+		later(p, AGAIN_MS);
+}
+
+int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, const uint8_t uuid[16], void (*changed)(void *ctx), void *ctx)
+{
+	char text[UUID_STR_LEN];
+
+	*p = (struct ddr_presence){ .loop = loop, .changed = changed, .ctx = ctx, .refusal = CS_OK };
+	uuid_unparse_lower(uuid, text);
+	p->name.length = (uint32_t)snprintf(p->name.value, sizeof(p->name.value), "ddraid:%s", text);
+	return connect_group(p);
+}
+
 void ddr_presence_close(struct ddr_presence *p)
 {
-	if (!p->open)
-		return;
-	p->open = false;
-	p->n = 0;
-	if (p->timer)
-		qb_loop_timer_del(p->loop, p->timer);
-	p->timer = 0;
-	qb_loop_poll_del(p->loop, p->fd);
-	cpg_finalize(p->handle);
+	disconnect(p);
 }

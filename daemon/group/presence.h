@@ -5,6 +5,8 @@
  * group together, which waits for a hello of everybody in it. Whoever comes later sees that the array is in use; and a daemon waits for those
  * that were there before it.
  *
+ * Each array has a connection of its own for this. Corosync may end one alone; it is made anew until the presence is closed.
+ *
  * All functions belong to the loop's thread.
  */
 #ifndef DDR_DAEMON_PRESENCE_H
@@ -22,10 +24,11 @@ struct ddr_presence {
 	struct cpg_name name;
 	cpg_handle_t handle;
 	int fd;
-	bool open;
-	qb_loop_timer_handle timer;	/* the join is tried again */
+	bool open;			/* @handle is */
+	bool lost;			/* corosync ended an earlier connection, and the group has not been joined since */
+	qb_loop_timer_handle timer;	/* the join or the connection is tried again */
 	cs_error_t refusal;		/* the last logged error of the join */
-	unsigned int n;			/* processes of the group; 0: not known yet */
+	unsigned int n;			/* processes of the group; 0: not known yet, or not any more */
 	struct ddr_group_id process[DDR_GROUP_PROCESSES];
 };
 

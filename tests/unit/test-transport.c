@@ -55,6 +55,7 @@ static struct {
 		int pipe[2];
 		unsigned int joined, told;	/* changes of its members, and those that were told */
 		uint32_t other;			/* pid of a process of node 2 in it; 0: none */
+		bool ended;			/* corosync ends this connection alone */
 	} own_group[2];
 	bool whole;			/* messages are of the protocol */
 	uint32_t pid2;			/* of node 2, in the last view */
@@ -109,6 +110,7 @@ cs_error_t cpg_finalize(cpg_handle_t handle)
 	if (handle >= 2) {
 		play.own_group[handle - 2].context = NULL;
 		play.own_group[handle - 2].joined = play.own_group[handle - 2].told = 0;
+		play.own_group[handle - 2].ended = false;
 		return CS_OK;
 	}
 	play.open--;
@@ -142,6 +144,10 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 	(void)types;
 	if (handle == 1)
 		return play.dispatches;
+	if (play.own_group[handle - 2].ended) {
+		assert_int_equal(read(play.own_group[handle - 2].pipe[0], &byte, 1), 1);
+		return CS_ERR_LIBRARY;
+	}
 	if (play.own_group[handle - 2].told == play.own_group[handle - 2].joined)
 		return CS_ERR_TRY_AGAIN;
 	play.own_group[handle - 2].told = play.own_group[handle - 2].joined;
@@ -154,6 +160,13 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 static void own_group_changes(unsigned int i)
 {
 	play.own_group[i].joined++;
+	assert_int_equal(write(play.own_group[i].pipe[1], "", 1), 1);
+}
+
+/* Corosync ends the connection to an array's own group, and to no other. */
+static void own_group_ends(unsigned int i)
+{
+	play.own_group[i].ended = true;
 	assert_int_equal(write(play.own_group[i].pipe[1], "", 1), 1);
 }
 
@@ -603,6 +616,63 @@ static void who_uses_the_array_is_waited_for(void **state)
 	leave(t);
 }
 
+/*
+ * The connection to an array's own group is lost alone: the array goes on, and is soon in that group again, for others would take it for one
+ * that is not in use.
+ */
+static void a_presence_that_is_lost_alone_is_made_anew(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(2, 1, 8);
+	assert_int_equal(play.views, 1);
+	own_group_ends(0);
+	run(20);
+	assert_null(play.own_group[0].context);		/* closed, and nothing else happened */
+	assert_int_equal(play.told, 1);
+	run(200);
+	assert_non_null(play.own_group[0].context);
+	assert_int_equal(play.own_group[0].joined, 1);
+	play.opens = CS_ERR_TRY_AGAIN;			/* corosync has no room for it at first */
+	own_group_ends(0);
+	run(200);
+	assert_null(play.own_group[0].context);
+	play.opens = CS_OK;
+	run(1200);
+	assert_int_equal(play.own_group[0].joined, 1);
+	assert_int_equal(play.told, 1);
+	play.opens = CS_ERR_TRY_AGAIN;			/* an array that stops meanwhile is not in it again */
+	own_group_ends(0);
+	run(200);
+	play.opens = CS_OK;
+	t->ops->leave(t);
+	run(1200);
+	assert_null(play.own_group[0].context);
+	end();
+}
+
+/* The same while the array waits for another user of it: it starts when that one has ended, which is seen in the new connection. */
+static void a_lost_presence_does_not_hold_the_array(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.own_group[0].other = 60;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	members(2, 1, 8);
+	assert_int_equal(play.views, 0);
+	own_group_ends(0);
+	run(20);
+	assert_int_equal(play.views, 0);
+	play.own_group[0].other = 0;
+	run(200);
+	pump();
+	assert_int_equal(play.views, 1);
+	leave(t);
+}
+
 /* Nothing waits in silence: a process without a hello, for which the arrays of this node wait, is named in the journal. */
 static void who_is_waited_for_is_said(void **state)
 {
@@ -910,6 +980,8 @@ int main(void)
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 		cmocka_unit_test(arrays_share_one_connection),
 		cmocka_unit_test(who_uses_the_array_is_waited_for),
+		cmocka_unit_test(a_presence_that_is_lost_alone_is_made_anew),
+		cmocka_unit_test(a_lost_presence_does_not_hold_the_array),
 		cmocka_unit_test(who_is_waited_for_is_said),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(rings_beyond_32_bits_differ),
