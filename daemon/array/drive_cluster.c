@@ -121,6 +121,15 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	ddr_drive_step(a, in);
 }
 
+static void on_waits(void *ctx, const char *text)
+{
+	struct ddr_array *a = ctx;
+
+	snprintf(a->cluster.waits, sizeof(a->cluster.waits), "%s", text ? text : "");
+	if (text)
+		ddr_event_plain(a, LOG_WARNING, "wait", text);
+}
+
 /* Without a group nothing may be written, as without quorum. array.c starts again when the cluster is back. */
 static void on_lost(void *ctx, const char *why)
 {
@@ -134,7 +143,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

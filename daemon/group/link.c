@@ -361,6 +361,7 @@ int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[
 	r->link = l;
 	l->rider[r->array] = r;
 	ddr_link_flush(l);
+	ddr_link_watch_later(l);
 	if (ddr_group_foreign(&l->group)) {	/* it is told from the loop */
 		l->group.changed = true;
 		retry_later(l);

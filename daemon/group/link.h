@@ -17,6 +17,29 @@
 
 struct ddr_link;
 
+/* What an array waits for in the group, as link_wait.c reports it. */
+enum ddr_link_wait_kind {
+	DDR_LINK_WAIT_NOTHING = 0,
+	DDR_LINK_WAIT_GROUP,		/* corosync has not let this node into the group of the daemons, or not said who is in it */
+	DDR_LINK_WAIT_ECHO,		/* what this node sends does not come back */
+	DDR_LINK_WAIT_HELLO,		/* a process has not said hello; before that nothing starts */
+	DDR_LINK_WAIT_MEETS,		/* the same since partitions have met: quorum is withheld */
+	DDR_LINK_WAIT_OTHERS,		/* the same, and only arrays that start on other nodes wait */
+	DDR_LINK_WAIT_PRESENCE,		/* corosync has not let this node into the array's own group */
+	DDR_LINK_WAIT_UNSEEN,		/* the same, of an array that runs */
+	DDR_LINK_WAIT_USER,		/* a process uses the array that is not in the group of the daemons */
+	DDR_LINK_WAIT_OLDER,		/* such a process waits for the array, which runs */
+};
+
+#define DDR_LINK_WAIT_TEXT	512u
+
+struct ddr_link_wait {
+	enum ddr_link_wait_kind kind;
+	struct ddr_group_id id;		/* of the process that is waited for; node 0: none */
+	uint64_t since_ms;
+	bool told;			/* to the array */
+};
+
 /* An array that uses the link; its memory belongs to the link from ddr_link_join() on. */
 struct ddr_rider {
 	struct ddr_transport base;
@@ -28,6 +51,7 @@ struct ddr_rider {
 	bool told_any;			/* a view was delivered */
 	uint64_t quorum_serial;		/* the last report of the quorum service that was delivered */
 	uint64_t withheld_serial;	/* the last one that was told as no quorum, since partitions meet */
+	struct ddr_link_wait wait;
 	struct ddr_presence presence;
 	struct ddr_queue queue;
 };

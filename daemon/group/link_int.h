@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What link.c (the connection to corosync) and link_tell.c (what the arrays are told) share. Nobody else includes it. */
+/* What link.c (the connection to corosync), link_tell.c (what the arrays are told) and link_wait.c (what they wait for) share. Nobody else includes it. */
 #ifndef DDR_DAEMON_LINK_INT_H
 #define DDR_DAEMON_LINK_INT_H
 
@@ -21,7 +21,7 @@ struct ddr_link {
 	bool calling;			/* riders are being told something: none is freed */
 	struct ddr_rider *dead;		/* those that left meanwhile */
 	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
-	qb_loop_timer_handle silence;	/* who is waited for is named */
+	qb_loop_timer_handle silence;	/* something waits: whether it lasts is looked at again */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
 	cs_error_t refusal;		/* the last logged error of a message or of the join */
@@ -38,6 +38,13 @@ void ddr_link_lose_rider(struct ddr_link *l, struct ddr_rider *r, const char *wh
 void ddr_link_tell_quorum(struct ddr_link *l, unsigned int i);
 /* What the last change of the group means for the arrays. */
 void ddr_link_tell(struct ddr_link *l);
+
+/* link_wait.c: notes what each array waits for, and tells it what lasts. Within such a round. */
+void ddr_link_watch(struct ddr_link *l);
+/* The same in a moment, from the loop. */
+void ddr_link_watch_later(struct ddr_link *l);
+/* Is a process in the array's own group that is not known from the group of the daemons? */
+bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r);
 
 /* Corosync's ring id as one number, the same on all nodes and for both services. */
 uint64_t ddr_link_ring(const struct ddr_ring_id *ring);

@@ -13,10 +13,6 @@
 #include "daemon/base/daemon.h"
 #include "daemon/group/link_int.h"
 
-#define SILENT_MS	5000u	/* after which a process that is waited for is named, again and again */
-
-static void on_silence(void *data);
-
 void ddr_link_stop_timer(struct ddr_link *l, qb_loop_timer_handle *timer)
 {
 	if (*timer)
@@ -138,15 +134,6 @@ static void tell_foreign(struct ddr_link *l, unsigned int i)
 		r->events->foreign(r->ctx, p->id.node, p->highest);
 }
 
-/* Another process of the array's own group, by which the array is in use; NULL: there is none. */
-static const struct ddr_group_id *other_user(const struct ddr_link *l, const struct ddr_rider *r)
-{
-	for (unsigned int i = 0; i < r->presence.n; i++)
-		if (!ddr_group_knows(&l->group, r->presence.process[i]))
-			return &r->presence.process[i];
-	return NULL;
-}
-
 static bool held(const struct ddr_link *l, unsigned int i)
 {
 	return l->rider[i] && l->group.array[i].stage == DDR_GROUP_HELD;
@@ -155,21 +142,8 @@ static bool held(const struct ddr_link *l, unsigned int i)
 /* An array begins to take part once nobody uses it who is not seen in the daemons' group. */
 static void let_begin(struct ddr_link *l, unsigned int i)
 {
-	if (held(l, i) && l->rider[i]->presence.n && !l->group.meets && !other_user(l, l->rider[i]))
+	if (held(l, i) && l->rider[i]->presence.n && !l->group.meets && !ddr_link_used_by_other(l, l->rider[i]))
 		ddr_group_begin(&l->group, i);
-}
-
-static void watch_silence(struct ddr_link *l)
-{
-	bool waits = l->open && ddr_group_awaits(&l->group);
-
-	for (unsigned int i = 0; l->open && i < DDR_NODE_RIDES; i++)
-		waits |= held(l, i);
-	if (!waits)
-		ddr_link_stop_timer(l, &l->silence);
-	else if (!l->silence && qb_loop_timer_add(l->d->loop, QB_LOOP_LOW, SILENT_MS * QB_TIME_NS_IN_MSEC, l, on_silence, &l->silence))
-		qb_log(LOG_CRIT, "out of memory for a timer: nothing will say for which node arrays wait. Free memory, then: systemctl restart ddraidd; the "
-		       "arrays stay up");
 }
 
 /* Tells the arrays what the last event means for them. */
@@ -183,40 +157,6 @@ void ddr_link_tell(struct ddr_link *l)
 			tell_foreign(l, i);
 			let_begin(l, i);
 		}
-		watch_silence(l);
+		ddr_link_watch(l);
 	}
 }
-
-static void say_held(struct ddr_link *l, unsigned int i)
-{
-	const struct ddr_group_id *id = held(l, i) ? other_user(l, l->rider[i]) : NULL;
-	char name[DDR_COROSYNC_NAME_LEN];
-
-	if (held(l, i) && !l->rider[i]->presence.n)
-		qb_log(LOG_WARNING, "corosync has not let this node into the group %.*s, so the array does not start here. See corosync's log; if it "
-				    "lasts: systemctl restart ddraidd",
-		       (int)l->rider[i]->presence.name.length, l->rider[i]->presence.name.value);
-	if (id && !l->group.meets)
-		qb_log(LOG_WARNING, "process %" PRIu32 " on node %" PRIu32 " (%s) uses the array of the group %.*s; the array starts here when that "
-				    "process has ended. It is a ddraidd of an older release, or a command such as `ddraid rename`",
-		       id->pid, id->node, ddr_corosync_name(l->d->corosync, id->node, name, sizeof(name)),
-		       (int)l->rider[i]->presence.name.length, l->rider[i]->presence.name.value);
-}
-
-/* The arrays wait for a process: say for which. */
-static void on_silence(void *data)
-{
-	struct ddr_link *l = data;
-	const struct ddr_group_process *p = ddr_group_awaits(&l->group);
-	char name[DDR_COROSYNC_NAME_LEN];
-
-	l->silence = 0;
-	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
-		say_held(l, i);
-	if (p)
-		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has not said hello; arrays that start here wait for it. "
-				    "If it hangs, end it there",
-		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
-	watch_silence(l);
-}
-

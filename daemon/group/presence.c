@@ -74,7 +74,6 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 		disconnect(p);
 		p->lost = true;
 		later(p, RETRY_MS);
-		return 0;
 	}
 	p->changed(p->ctx);
 	return 0;

@@ -28,6 +28,8 @@ struct ddr_transport_events {
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
 	/* The daemon of a node speaks only other versions of the protocol, so this node does not join. May come more than once. */
 	void (*foreign)(void *ctx, uint32_t node, uint16_t version);
+	/* What the array has waited for in the group for some seconds: one sentence, which names who and what to do. NULL: that has ended. */
+	void (*waits)(void *ctx, const char *text);
 	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */
 	void (*lost)(void *ctx, const char *why);
 };

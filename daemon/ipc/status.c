@@ -295,6 +295,10 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 		add_text_or_null(o, "waits", *text ? text : NULL);
 		return;
 	}
+	if (a->cluster.waits[0]) {	/* what the state machine waits for follows from it */
+		add_text(o, "waits", a->cluster.waits);
+		return;
+	}
 	if (st->wait && st->wait_node)
 		snprintf(text, sizeof(text), "%s (node %u) %s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait);
 	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);

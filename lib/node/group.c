@@ -112,15 +112,20 @@ static bool node_said(const struct ddr_group *g, uint32_t node)
 }
 
 /* A process that never said hello is no ddraidd, if another one of its node is. */
-const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
+const struct ddr_group_process *ddr_group_unsaid(const struct ddr_group *g)
 {
-	for (unsigned int i = 0; g->meets && i < g->n; i++) {
+	for (unsigned int i = 0; i < g->n; i++) {
 		const struct ddr_group_process *p = &g->process[i];
 
 		if (!p->said && (p->heard || !node_said(g, p->id.node)))
 			return p;
 	}
 	return NULL;
+}
+
+const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
+{
+	return g->meets ? ddr_group_unsaid(g) : NULL;
 }
 
 static void meet(struct ddr_group *g)

@@ -127,6 +127,8 @@ enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, stru
 bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id);
 /* A process that speaks no version that this one speaks, or NULL. This node does not begin to take part while there is one. */
 const struct ddr_group_process *ddr_group_foreign(const struct ddr_group *g);
+/* The first process without a hello since a process joined last; NULL: none. Whoever joins waits for it. */
+const struct ddr_group_process *ddr_group_unsaid(const struct ddr_group *g);
 /* The first process whose hello views or this node's rides wait for; NULL: they wait for none. */
 const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g);
 

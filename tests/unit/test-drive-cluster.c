@@ -68,6 +68,22 @@ static void a_lost_group_is_no_quorum(void **state)
 	end();
 }
 
+/* What the array waits for in the group is an event, and status shows it until it has ended. */
+static void what_the_group_waits_for_is_said(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	ddr_drive_transport_events.waits(a, "node 2 has not said hello");
+	assert_string_equal(play.event, "wait");
+	assert_string_equal(a->cluster.waits, "node 2 has not said hello");
+	play.n_events = 0;
+	ddr_drive_transport_events.waits(a, NULL);
+	assert_string_equal(a->cluster.waits, "");
+	assert_int_equal(play.n_events, 0);
+	end();
+}
+
 /* ---- fencing -------------------------------------------------------------------------- */
 
 static uint64_t failure;
@@ -556,6 +572,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quorum_and_messages_are_given_on), cmocka_unit_test(a_lost_group_is_no_quorum),
+		cmocka_unit_test(what_the_group_waits_for_is_said),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),

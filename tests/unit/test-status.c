@@ -402,6 +402,9 @@ static void nodes_of_a_cluster(void **state)
 	status.n_nodes = 100000;
 	look();
 	is("cluster/waits", "\"n7 (node 7) is to be fenced\"");
+	snprintf(array.cluster.waits, sizeof(array.cluster.waits), "n7 has not said hello");
+	look();
+	is("cluster/waits", "\"n7 has not said hello\"");	/* what else is waited for follows from it */
 	snprintf(d.conf.fence_command, sizeof(d.conf.fence_command), "external");
 	array.cluster.lost = true;
 	snprintf(array.error, sizeof(array.error), "corosync has gone");

@@ -59,7 +59,6 @@ static struct {
 	} own_group[2];
 	bool whole;			/* messages are of the protocol */
 	uint32_t pid2;			/* of node 2, in the last view */
-	unsigned int named;		/* times that node 2 was named */
 	unsigned int foreign;		/* times that a node was reported as of another release */
 	uint64_t ring, quorum_ring;	/* of the last view, and of the last quorum report */
 	uint32_t nodes, largest_node;	/* of the last view */
@@ -67,6 +66,9 @@ static struct {
 	bool quorate;			/* as the last report had it */
 	struct ddr_quorum quorum;	/* what the quorum service reports */
 	bool may_lose, lost;
+	uint64_t ms;			/* that have passed */
+	unsigned int told_waits;	/* times that something was said to be waited for, and the last of it; "": nothing */
+	char waits[512];
 	char why[256];
 } play;
 
@@ -231,11 +233,9 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 	return &play.quorum;
 }
 
-/* Nothing else asks for a name here than a message of the journal about a node. */
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
 	(void)c;
-	play.named += node == 2;
 	snprintf(buf, size, "node %u", node);
 	return buf;
 }
@@ -260,7 +260,7 @@ void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
 
 uint64_t ddr_now_ms(void)
 {
-	return 1000;
+	return 1000 + play.ms;
 }
 
 /* ---- who listens ----------------------------------------------------------------- */
@@ -328,8 +328,15 @@ static void on_lost(void *ctx, const char *why)
 	told();
 }
 
+static void on_waits(void *ctx, const char *text)
+{
+	(void)ctx;
+	play.told_waits += text != NULL;
+	snprintf(play.waits, sizeof(play.waits), "%s", text ? text : "");
+}
+
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
 };
 
 static const uint8_t uuid[16] = { 1 };
@@ -375,6 +382,21 @@ static void run(unsigned int ms)
 
 	assert_int_equal(qb_loop_timer_add(play.loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, play.loop, stop, &timer), 0);
 	qb_loop_run(play.loop);
+}
+
+/* It comes about on its own, soon. */
+#define UNTIL(what) do { \
+		for (unsigned int tries = 0; tries < 500 && !(what); tries++) \
+			run(20); \
+		assert_true(what); \
+	} while (0)
+
+/* What goes on now goes on for some seconds more. */
+static void lasts(void)
+{
+	run(1200);
+	play.ms += 5000;
+	run(1200);
 }
 
 /* What the daemon says about itself is sent, and comes back to it. */
@@ -601,18 +623,21 @@ static void who_uses_the_array_is_waited_for(void **state)
 	play.own_group[0].other = 60;
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
 	members(2, 1, 8);				/* node 2's daemon is another process */
-	run(6000);
+	lasts();
 	assert_int_equal(play.views, 0);
-	assert_true(play.named > 0);
+	assert_non_null(strstr(play.waits, "process 60 on node 2 (node 2) uses the array; it starts here when"));
 	play.own_group[0].other = 101;			/* only that is left */
 	own_group_changes(0);
 	pump();
 	assert_int_equal(play.views, 1);
 	assert_int_equal(play.nodes, 2);
+	assert_string_equal(play.waits, "");
 	play.own_group[0].other = 60;			/* who comes later sees that the array is in use */
 	own_group_changes(0);
 	pump();
 	assert_int_equal(play.views, 1);
+	lasts();
+	assert_non_null(strstr(play.waits, "process 60 on node 2 (node 2) waits for this array"));
 	leave(t);
 }
 
@@ -628,23 +653,21 @@ static void a_presence_that_is_lost_alone_is_made_anew(void **state)
 	members(2, 1, 8);
 	assert_int_equal(play.views, 1);
 	own_group_ends(0);
-	run(20);
-	assert_null(play.own_group[0].context);		/* closed, and nothing else happened */
-	assert_int_equal(play.told, 1);
-	run(200);
-	assert_non_null(play.own_group[0].context);
+	UNTIL(!play.own_group[0].ended);		/* this connection is closed */
+	UNTIL(play.own_group[0].context);
 	assert_int_equal(play.own_group[0].joined, 1);
 	play.opens = CS_ERR_TRY_AGAIN;			/* corosync has no room for it at first */
 	own_group_ends(0);
+	UNTIL(!play.own_group[0].context);
 	run(200);
 	assert_null(play.own_group[0].context);
 	play.opens = CS_OK;
-	run(1200);
+	UNTIL(play.own_group[0].context);
 	assert_int_equal(play.own_group[0].joined, 1);
-	assert_int_equal(play.told, 1);
+	assert_int_equal(play.told, 1);			/* nothing else happened */
 	play.opens = CS_ERR_TRY_AGAIN;			/* an array that stops meanwhile is not in it again */
 	own_group_ends(0);
-	run(200);
+	UNTIL(!play.own_group[0].context);
 	play.opens = CS_OK;
 	t->ops->leave(t);
 	run(1200);
@@ -663,17 +686,19 @@ static void a_lost_presence_does_not_hold_the_array(void **state)
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
 	members(2, 1, 8);
 	assert_int_equal(play.views, 0);
+	play.opens = CS_ERR_TRY_AGAIN;
 	own_group_ends(0);
-	run(20);
+	UNTIL(!play.own_group[0].context);
 	assert_int_equal(play.views, 0);
 	play.own_group[0].other = 0;
-	run(200);
+	play.opens = CS_OK;
+	UNTIL(play.own_group[0].context);
 	pump();
 	assert_int_equal(play.views, 1);
 	leave(t);
 }
 
-/* Nothing waits in silence: a process without a hello, for which the arrays of this node wait, is named in the journal. */
+/* Nothing waits in silence: a process without a hello, for which the arrays of this node wait, is named, once and until it ends. */
 static void who_is_waited_for_is_said(void **state)
 {
 	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 50 } };
@@ -684,16 +709,78 @@ static void who_is_waited_for_is_said(void **state)
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
 	play.calls.cpg_confchg_fn(1, NULL, list, 2, NULL, 0, list, 2);
 	pump();
-	run(4000);
-	assert_int_equal(play.named, 0);
-	run(2000);
-	assert_true(play.named > 0);
+	run(1200);
+	assert_int_equal(play.told_waits, 0);		/* most of it ends at once */
+	lasts();
+	assert_non_null(strstr(play.waits, "process 50 on node 2 (node 2), has not said hello, so nobody knows whether it uses this array, which starts"));
+	lasts();
+	assert_int_equal(play.told_waits, 1);
 	says_hello(2, 50);
 	pump();
 	assert_int_equal(play.views, 1);
-	play.named = 0;
-	run(6000);
-	assert_int_equal(play.named, 0);
+	assert_string_equal(play.waits, "");
+	lasts();
+	assert_int_equal(play.told_waits, 1);
+	leave(t);
+}
+
+/* The same where partitions have met: no quorum is reported, which is not for want of nodes. And where only others wait, people here know it. */
+static void a_hello_that_is_missing_is_said_everywhere(void **state)
+{
+	struct cpg_address all[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 101, .reason = CPG_REASON_NODEUP } };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 12 };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(1, 1, 8);
+	play.calls.cpg_confchg_fn(1, NULL, all, 2, NULL, 0, all + 1, 1);
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	pump();
+	lasts();
+	assert_non_null(strstr(play.waits, "process 101 on node 2 (node 2), has not said hello since parts of the cluster met again"));
+	says_hello(2, 101);
+	assert_string_equal(play.waits, "");
+	all[1].pid = 102;
+	all[1].reason = CPG_REASON_JOIN;
+	play.calls.cpg_confchg_fn(1, NULL, all, 2, NULL, 0, all + 1, 1);
+	pump();
+	lasts();
+	assert_non_null(strstr(play.waits, "process 102 on node 2 (node 2), has not said hello: arrays that start on other nodes wait for it"));
+	says_hello(2, 102);
+	assert_string_equal(play.waits, "");
+	leave(t);
+}
+
+/* What corosync itself keeps an array from: it is not in a group, or what it says does not come back. */
+static void a_corosync_that_is_waited_for_is_said(void **state)
+{
+	struct cpg_address self = { .nodeid = 1, .pid = (uint32_t)getpid() };
+	struct cpg_ring_id ring = { .nodeid = 1, .seq = 8 };
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.joins = CS_ERR_TRY_AGAIN;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	lasts();
+	assert_non_null(strstr(play.waits, "corosync has not said yet who is in the group of the daemons"));
+	play.joins = CS_OK;
+	run(20);
+	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
+	play.calls.cpg_confchg_fn(1, NULL, &self, 1, NULL, 0, &self, 1);
+	assert_string_equal(play.waits, "");
+	lasts();
+	assert_non_null(strstr(play.waits, "corosync does not deliver what this node sends"));
+	pump();
+	assert_int_equal(play.views, 1);
+	assert_string_equal(play.waits, "");
+	play.opens = CS_ERR_TRY_AGAIN;
+	own_group_ends(0);
+	UNTIL(!play.own_group[0].context);
+	lasts();
+	assert_non_null(strstr(play.waits, "corosync has not let this node into the group ddraid:01000000-0000-0000-0000-000000000000 again"));
+	play.opens = CS_OK;
+	UNTIL(!*play.waits);
 	leave(t);
 }
 
@@ -983,6 +1070,8 @@ int main(void)
 		cmocka_unit_test(a_presence_that_is_lost_alone_is_made_anew),
 		cmocka_unit_test(a_lost_presence_does_not_hold_the_array),
 		cmocka_unit_test(who_is_waited_for_is_said),
+		cmocka_unit_test(a_hello_that_is_missing_is_said_everywhere),
+		cmocka_unit_test(a_corosync_that_is_waited_for_is_said),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
 		cmocka_unit_test(rings_beyond_32_bits_differ),
 		cmocka_unit_test(the_65th_node_is_turned_away),

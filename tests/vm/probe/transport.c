@@ -91,8 +91,14 @@ static void on_lost(void *ctx, const char *why)
 	printf("lost %s\n", why);
 }
 
+static void on_waits(void *ctx, const char *text)
+{
+	(void)ctx;
+	printf("waits %s\n", text ? text : "nothing");
+}
+
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
