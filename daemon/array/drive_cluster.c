@@ -67,7 +67,24 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
 	in->quorate = !a->d->transport->cluster;
 	in->ring = ring;
+	in->version = a->cluster.version;
 	ddr_drive_step(a, in);
+}
+
+static void on_version(void *ctx, uint16_t version)
+{
+	struct ddr_array *a = ctx;
+
+	if (a->cluster.version && version != a->cluster.version)
+		qb_log(LOG_NOTICE, "array '%s': the nodes change from version %u of their protocol to version %u", a->name, a->cluster.version, version);
+	a->cluster.version = version;
+}
+
+static bool is_complete(void *ctx)
+{
+	const struct ddr_array *a = ctx;
+
+	return a->sm && !a->broken && ddr_sm_complete(a->sm);
 }
 
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
@@ -143,7 +160,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

@@ -319,7 +319,7 @@ static int connect_link(struct ddr_link *l)
 	l->open = true;
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
-	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_VERSION, DDR_MSG_VERSION);
+	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
 	try_join(l);
 	return 0;
 }
@@ -362,7 +362,7 @@ int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[
 	l->rider[r->array] = r;
 	ddr_link_flush(l);
 	ddr_link_watch_later(l);
-	if (ddr_group_foreign(&l->group)) {	/* it is told from the loop */
+	if (ddr_version_foreign(&l->group)) {	/* it is told from the loop */
 		l->group.changed = true;
 		retry_later(l);
 	}

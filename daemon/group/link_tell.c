@@ -118,6 +118,8 @@ static void tell_views(struct ddr_link *l, unsigned int i)
 			r->told_any = true;
 			if (l->group.meets)
 				withhold_quorum(l, r, v.ring);
+			if (l->rider[i] == r && v.version)
+				r->events->version(r->ctx, v.version);
 			if (l->rider[i] == r)
 				r->events->view(r->ctx, v.node, v.number, v.n, v.ring);
 		}
@@ -127,11 +129,11 @@ static void tell_views(struct ddr_link *l, unsigned int i)
 /* An array that has not begun to take part, and does not because of a node of another release. */
 static void tell_foreign(struct ddr_link *l, unsigned int i)
 {
-	const struct ddr_group_process *p = ddr_group_foreign(&l->group);
+	const struct ddr_group_process *p = ddr_version_foreign(&l->group);
 	struct ddr_rider *r = l->rider[i];
 
 	if (p && r && !r->told_any)
-		r->events->foreign(r->ctx, p->id.node, p->highest);
+		r->events->foreign(r->ctx, p->id.node, p->vote.highest);
 }
 
 static bool held(const struct ddr_link *l, unsigned int i)

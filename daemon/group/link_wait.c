@@ -47,11 +47,14 @@ bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r)
 /* An array that has not been told a view yet. */
 static struct ddr_link_wait before_view(const struct ddr_link *l, unsigned int i)
 {
+	const struct ddr_group_process *refused = ddr_version_refused(&l->group);
 	const struct ddr_rider *r = l->rider[i];
 	const struct ddr_group_id *user = other_user(l, r);
 
+	if (ddr_version_foreign(&l->group))		/* the array is refused */
+		return waits_for(DDR_LINK_WAIT_NOTHING, NULL);
 	if (l->group.array[i].stage != DDR_GROUP_HELD)
-		return waits_for(ddr_group_foreign(&l->group) ? DDR_LINK_WAIT_NOTHING : DDR_LINK_WAIT_ECHO, NULL);	/* a foreign one is told otherwise */
+		return refused ? waits_for(DDR_LINK_WAIT_REFUSED, &refused->id) : waits_for(DDR_LINK_WAIT_ECHO, NULL);
 	if (!r->presence.n)
 		return waits_for(DDR_LINK_WAIT_PRESENCE, NULL);
 	return waits_for(user ? DDR_LINK_WAIT_USER : DDR_LINK_WAIT_NOTHING, user);
@@ -60,13 +63,15 @@ static struct ddr_link_wait before_view(const struct ddr_link *l, unsigned int i
 /* An array that has a view. Only the first of these delays its own I/O; of the others people on this node should know. */
 static struct ddr_link_wait with_view(const struct ddr_link *l, unsigned int i)
 {
-	const struct ddr_group_process *unsaid = ddr_group_unsaid(&l->group);
+	const struct ddr_group_process *unsaid = ddr_group_unsaid(&l->group), *refused = ddr_version_refused(&l->group);
 	const struct ddr_group_id *user = other_user(l, l->rider[i]);
 
 	if (!l->rider[i]->presence.n)
 		return waits_for(DDR_LINK_WAIT_UNSEEN, NULL);
 	if (unsaid)
 		return waits_for(DDR_LINK_WAIT_OTHERS, &unsaid->id);
+	if (refused)
+		return waits_for(DDR_LINK_WAIT_REFUSED, &refused->id);
 	return waits_for(user ? DDR_LINK_WAIT_OLDER : DDR_LINK_WAIT_NOTHING, user);
 }
 
@@ -85,6 +90,18 @@ static struct ddr_link_wait look(const struct ddr_link *l, unsigned int i)
 }
 
 /* ---- as text ------------------------------------------------------------------- */
+
+static void describe_versions(const struct ddr_link *l, struct ddr_group_id id, const char *who, char *buf, size_t size)
+{
+	for (unsigned int i = 0; i < l->group.n; i++) {
+		const struct ddr_group_process *p = &l->group.process[i];
+
+		if (p->id.node == id.node && p->id.pid == id.pid)
+			snprintf(buf, size, "ddraidd, %s, speaks versions %u to %u of the protocol between nodes, and the others use version %u: it "
+					    "serves no array. Install the same release there", who, p->vote.lowest, p->vote.highest,
+				 l->group.use.version);
+	}
+}
 
 static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *buf, size_t size)
 {
@@ -133,6 +150,9 @@ static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *
 		snprintf(buf, size, "%s waits for this array, which this release serves: it is a ddraidd of an older release. Install the same release "
 				    "there", who);
 		break;
+	case DDR_LINK_WAIT_REFUSED:
+		describe_versions(l, id, who, buf, size);
+		break;
 	}
 }
 
@@ -171,6 +191,22 @@ void ddr_link_watch_later(struct ddr_link *l)
 		       "arrays stay up");
 }
 
+/*
+ * The group could use a higher version: this node agrees as soon as none of its arrays misses a node. Whether one does changes by messages of
+ * arrays, so it is looked at again until then.
+ */
+static bool let_rise(struct ddr_link *l)
+{
+	if (!l->open || !ddr_version_may_rise(&l->group))
+		return false;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i] && (!l->rider[i]->told_any || !l->rider[i]->events->complete(l->rider[i]->ctx)))
+			return true;
+	ddr_version_rise(&l->group);
+	ddr_link_flush(l);
+	return true;
+}
+
 void ddr_link_watch(struct ddr_link *l)
 {
 	bool waits = false;
@@ -180,7 +216,7 @@ void ddr_link_watch(struct ddr_link *l)
 			note(l, i);
 		waits |= l->rider[i] && l->rider[i]->wait.kind != DDR_LINK_WAIT_NOTHING;
 	}
-	if (waits)
+	if (let_rise(l) || waits)
 		ddr_link_watch_later(l);
 	else
 		ddr_link_stop_timer(l, &l->silence);

@@ -28,6 +28,10 @@ struct ddr_transport_events {
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);
 	/* The daemon of a node speaks only other versions of the protocol, so this node does not join. May come more than once. */
 	void (*foreign)(void *ctx, uint32_t node, uint16_t version);
+	/* The version of the messages from the next view on. */
+	void (*version)(void *ctx, uint16_t version);
+	/* Have all nodes of the last view agreed on it, and does the array miss no other one, which may come back and speak an older version? */
+	bool (*complete)(void *ctx);
 	/* What the array has waited for in the group for some seconds: one sentence, which names who and what to do. NULL: that has ended. */
 	void (*waits)(void *ctx, const char *text);
 	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */

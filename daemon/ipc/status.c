@@ -320,6 +320,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
 	add_text(o, "fencing", !a->d->transport->cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);
 	json_object_object_add(o, "writer", st->writer ? json_object_new_uint64(st->writer) : NULL);
+	add_number(o, "protocol", a->cluster.version ? a->cluster.version : DDR_MSG_VERSION);
 	cluster_waits(a, st, o);
 	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);

@@ -19,6 +19,17 @@
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
 #define DDR_MSG_VERSION		14u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is */
+/*
+ * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
+ * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
+ */
+#define DDR_MSG_LOWEST		14u
+#define DDR_MSG_UNNAMED		14u	/* the version whose number is not in the name of a view */
+#ifdef DDRAID_NEXT_VERSION
+#define DDR_MSG_HIGHEST		(DDR_MSG_VERSION + 1u)
+#else
+#define DDR_MSG_HIGHEST		DDR_MSG_VERSION
+#endif
 #define DDR_MSG_HEADER		48u		/* bytes */
 #define DDR_MSG_MAX		1024u		/* bytes, header included */
 
@@ -128,13 +139,18 @@ enum ddr_map_op {
 #define DDR_NODE_VERSION	1u
 #define DDR_NODE_HEADER		16u		/* bytes */
 #define DDR_NODE_RIDES		64u		/* arrays of one daemon */
-#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 16u + 24u * DDR_NODE_RIDES)	/* bytes, header included */
+#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES)	/* bytes, header included */
+
+/* Flags of the HELLO of a node. */
+#define DDR_NODE_FIRST		1u		/* none of the sender has been delivered yet */
 
 enum ddr_node_msg_type {
-	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u32 0, u32 n, u32 0, then n times
-					 * what RIDE has: the arrays in which the sender takes part */
+	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u16 lowest, u16 highest format of
+					 * superblocks that it knows, u32 n, u32 0, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_FIRST), u64 ring,
+					 * u32 node, u32 pid: of the round (lib/node/version.h); then n times what RIDE has: the arrays in which it takes part */
 	DDR_N_RIDE		= 2,	/* u8[16] array uuid, u32 number (not 0), u32 0: the sender takes part in the array from here on */
 	DDR_N_OFF		= 3,	/* as RIDE: it does not any more */
+	DDR_N_READY		= 8,	/* u64 turn, u64 ring, u32 node, u32 pid: of the round. The sender misses no node, as far as it has arrays */
 };
 
 #endif

@@ -172,6 +172,7 @@ struct ddr_input {
 	uint32_t node;
 	uint32_t nodes[DDR_SM_MAX_QUORUM];	/* of a view DDR_SM_MAX_NODES at most */
 	uint32_t pids[DDR_SM_MAX_NODES];	/* of nodes[i]; 0 without a cluster */
+	uint16_t version;		/* of a view: of the messages in it; 0: DDR_MSG_VERSION */
 	uint32_t n_nodes;
 	bool quorate;
 	uint64_t ring;
@@ -441,6 +442,8 @@ struct ddr_sm_status {
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* Would the others fence this node if it disappeared? From its first superblock write on, since they or the disks may then know its slot. */
 bool ddr_sm_takes_part(const struct ddr_sm *sm);
+/* Have all nodes of the view agreed, with quorum, and is no node lost? Then nobody outside of the view can come back with a state. */
+bool ddr_sm_complete(const struct ddr_sm *sm);
 /* Has another node reported that it uses the device (DDR_SM_USED)? That ends some seconds after the use. For the pace of background work; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /* Is no read of verify in flight? O(1). */

@@ -128,6 +128,14 @@ bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node)
 }
 
 /* May the others, or the disks, know that we take part? From our first superblock write on, which may have landed. */
+bool ddr_sm_complete(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].lost)
+			return false;
+	return sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate;
+}
+
 bool ddr_sm_takes_part(const struct ddr_sm *sm)
 {
 	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)

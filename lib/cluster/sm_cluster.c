@@ -73,6 +73,8 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 		c->view[j].pid = in->pids[i];
 	}
 	c->view_name = ddr_sm_mix(in->ring);
+	if (sm->own.version != DDR_MSG_UNNAMED)	/* the same nodes agree anew when their version changes */
+		c->view_name = ddr_sm_mix(c->view_name ^ sm->own.version);
 	for (uint32_t i = 0; i < c->n_view; i++)
 		c->view_name = ddr_sm_mix(c->view_name ^ ((uint64_t)c->view[i].id << 32 | c->view[i].pid));
 	if (c->view_name != before)
@@ -123,6 +125,7 @@ void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_in
 	}
 	sm->own.viewed = true;
 	sm->own.ring = in->ring;
+	sm->own.version = in->version ? in->version : DDR_MSG_VERSION;
 	view_sort(sm, in);
 	sm->own.c.phase = DDR_V_HELLO;
 	sm->own.c.hello_sent = sm->own.c.transfer = false;

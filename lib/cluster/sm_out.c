@@ -104,6 +104,7 @@ void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg)
 	struct ddr_output *out = ddr_sm_out(sm, DDR_OUT_MCAST);
 
 	msg->sender = sm->node;
+	msg->version = sm->own.version;
 	msg->ring = sm->own.ring;
 	msg->epoch = sm->own.c.epoch;
 	msg->serial = ++sm->msg_serial;

@@ -456,6 +456,7 @@ struct ddr_sm_own {
 	/* group */
 	struct ddr_sm_peer peer[DDR_SM_MAX_NODES];	/* by the position of the node */
 	bool viewed, quorate;
+	uint16_t version;		/* of the messages in this view */
 	uint64_t ring;
 	enum ddr_start_state start;
 	bool planned;			/* dirty regions were divided into held ones and those to be resynced */

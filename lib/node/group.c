@@ -15,8 +15,7 @@ void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t l
 {
 	memset(g, 0, sizeof(*g));
 	g->self = (struct ddr_group_id){ .node = node, .pid = pid };
-	g->lowest = lowest;
-	g->highest = highest;
+	ddr_version_init(g, lowest, highest);
 }
 
 static bool same(struct ddr_group_id a, struct ddr_group_id b)
@@ -97,8 +96,7 @@ static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct
 		begin_ride(g, p, &m->hello.ride[j]);
 	g->changed |= !p->heard || !p->said;
 	p->heard = p->said = true;
-	p->lowest = m->hello.lowest;
-	p->highest = m->hello.highest;
+	ddr_version_hello(g, p, &m->hello);
 }
 
 /* ---- the group ---------------------------------------------------------------- */
@@ -120,7 +118,7 @@ const struct ddr_group_process *ddr_group_unsaid(const struct ddr_group *g)
 		if (!p->said && (p->heard || !node_said(g, p->id.node)))
 			return p;
 	}
-	return NULL;
+	return ddr_version_unsaid(g);
 }
 
 const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
@@ -130,7 +128,8 @@ const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
 
 static void meet(struct ddr_group *g)
 {
-	if (g->n && !g->held && g->ring_known && !ddr_group_awaits(g))
+	ddr_version_decide(g);
+	if (g->n && !g->held && g->ring_known && !g->use.pending && !ddr_group_unsaid(g))
 		g->meets = false;
 }
 
@@ -151,6 +150,7 @@ static void drop_left(struct ddr_group *g, const struct ddr_group_id *now, size_
 		if (listed(now, n, p->id) && !listed(left, n_left, p->id))
 			continue;
 		end_rides(g, p);
+		ddr_version_turn(g, p->id.node, p->id.pid);
 		*p = g->process[--g->n];
 	}
 }
@@ -186,6 +186,7 @@ void ddr_group_ring(struct ddr_group *g, uint64_t ring)
 	g->ring_known = true;
 	g->held = false;
 	g->changed = true;
+	ddr_version_ring(g);
 	meet(g);
 }
 
@@ -195,14 +196,6 @@ bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id)
 		if (same(g->process[i].id, id))
 			return g->process[i].heard;
 	return false;
-}
-
-const struct ddr_group_process *ddr_group_foreign(const struct ddr_group *g)
-{
-	for (unsigned int i = 0; i < g->n; i++)
-		if (g->process[i].heard && (g->process[i].lowest > g->highest || g->process[i].highest < g->lowest))
-			return &g->process[i];
-	return NULL;
 }
 
 /* ---- messages ----------------------------------------------------------------- */
@@ -222,8 +215,11 @@ static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_proce
 	if (m.type == DDR_N_HELLO) {
 		hello(g, p, &m);
 		meet(g);
+	} else if (m.type == DDR_N_READY) {
+		ddr_version_ready(g, p, &m.ready);
 	} else if (m.type == DDR_N_RIDE) {
 		begin_ride(g, p, &m.ride);
+		ddr_version_turn(g, p->id.node, m.ride.number);
 	} else {
 		at = ride_at(p, m.ride.uuid);
 		if (at >= 0 && p->ride[at].number == m.ride.number)
@@ -330,16 +326,18 @@ static int next_array(const struct ddr_group *g)
 {
 	int at = next_of(g, DDR_GROUP_ENDS);
 
-	if (at < 0 && g->n && !g->meets && !ddr_group_foreign(g))
+	if (at < 0 && g->n && !g->meets && ddr_version_fits(g))
 		at = next_of(g, DDR_GROUP_WAITS);
 	return at;
 }
 
-static void list_rides(const struct ddr_group *g, struct ddr_node_msg *m)
+static size_t encode_hello(const struct ddr_group *g, struct ddr_node_msg *m, uint8_t *buf, size_t size)
 {
+	ddr_version_say(g, &m->hello);
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
 		if (g->array[i].stage == DDR_GROUP_RIDES)
 			m->hello.ride[m->hello.n++] = g->array[i].ride;
+	return ddr_node_msg_encode(m, buf, size);
 }
 
 size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size)
@@ -347,17 +345,18 @@ size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size)
 	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = g->self.node };
 	int at;
 
-	if (g->hello_due) {
-		m.hello.lowest = g->lowest;
-		m.hello.highest = g->highest;
-		list_rides(g, &m);
-		return ddr_node_msg_encode(&m, buf, size);
-	}
+	if (g->hello_due)
+		return encode_hello(g, &m, buf, size);
 	at = next_array(g);
-	if (at < 0)
+	if (at < 0 && !g->use.ready_due)
 		return 0;
-	m.type = g->array[at].stage == DDR_GROUP_ENDS ? DDR_N_OFF : DDR_N_RIDE;
-	m.ride = g->array[at].ride;
+	if (at >= 0) {
+		m.type = g->array[at].stage == DDR_GROUP_ENDS ? DDR_N_OFF : DDR_N_RIDE;
+		m.ride = g->array[at].ride;
+	} else {
+		m.type = DDR_N_READY;
+		m.ready = (struct ddr_node_ready){ .turn = g->use.turn, .round = g->use.round };
+	}
 	return ddr_node_msg_encode(&m, buf, size);
 }
 
@@ -369,6 +368,8 @@ void ddr_group_sent(struct ddr_group *g)
 		g->hello_due = false;
 	else if (at >= 0)
 		g->array[at].stage = g->array[at].stage == DDR_GROUP_ENDS ? DDR_GROUP_FREE : DDR_GROUP_RIDES;
+	else
+		g->use.ready_due = false;
 }
 
 /* ---- views -------------------------------------------------------------------- */
@@ -450,7 +451,7 @@ static void keep_known(const struct ddr_group_view *told, struct ddr_group_view 
 
 static bool equal(const struct ddr_group_view *a, const struct ddr_group_view *b)
 {
-	return a->n == b->n && a->ring == b->ring && memcmp(a->node, b->node, a->n * sizeof(a->node[0])) == 0 &&
+	return a->n == b->n && a->ring == b->ring && a->version == b->version && memcmp(a->node, b->node, a->n * sizeof(a->node[0])) == 0 &&
 	       memcmp(a->number, b->number, a->n * sizeof(a->number[0])) == 0;
 }
 
@@ -478,11 +479,15 @@ enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, stru
 	if (g->meets)
 		keep_known(&a->view, &all);
 	a->crowded = false;
+	all.version = ddr_version_of(g, &all);
 	if (a->told && equal(&all, &a->view))
 		return DDR_GROUP_NO_NEWS;
 	*v = all;
 	if (a->told)
 		drop_changed(&a->view, v);
+	v->version = ddr_version_of(g, v);
+	if (!a->told && !v->version)
+		return DDR_GROUP_NO_NEWS;	/* one that is to be refused began at the same time; this one, or the other, ends */
 	a->view = *v;
 	a->told = true;
 	return DDR_GROUP_NEW_VIEW;

@@ -22,20 +22,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/node/version.h"
 #include "lib/wire/node_msg.h"
 
 #define DDR_GROUP_PROCESSES	128u	/* of the group: as many as corosync allows */
 #define DDR_GROUP_NODES		64u	/* of a view */
 
-struct ddr_group_id {
-	uint32_t node, pid;
-};
-
 struct ddr_group_process {
 	struct ddr_group_id id;
 	bool heard;			/* it has said hello: it is a ddraidd */
 	bool said;			/* and has done so since the last process joined */
-	uint16_t lowest, highest;	/* versions of the arrays' messages */
+	struct ddr_group_vote vote;
 	uint32_t n;			/* arrays in which it takes part */
 	struct ddr_ride ride[DDR_NODE_RIDES];
 };
@@ -45,6 +42,7 @@ struct ddr_group_view {
 	uint32_t n;
 	uint32_t node[DDR_GROUP_NODES], number[DDR_GROUP_NODES];
 	uint64_t ring;
+	uint16_t version;		/* of its messages; 0: they have none in common */
 };
 
 enum ddr_group_stage {
@@ -65,7 +63,7 @@ struct ddr_group_array {
 
 struct ddr_group {
 	struct ddr_group_id self;
-	uint16_t lowest, highest;	/* versions that this daemon speaks */
+	struct ddr_group_version use;
 	uint32_t rides;			/* so many that were begun here */
 	struct ddr_group_process process[DDR_GROUP_PROCESSES];
 	unsigned int n;
@@ -78,7 +76,7 @@ struct ddr_group {
 	struct ddr_group_array array[DDR_NODE_RIDES];
 };
 
-/* @pid: of this process; below 2^22. @lowest, @highest: versions of the arrays' messages that it speaks. */
+/* @pid: of this process; below 2^22. @lowest, @highest: versions of the arrays' messages that it speaks, with the module that is loaded. */
 void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest);
 
 /*
@@ -125,8 +123,6 @@ enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, stru
 
 /* Is it a process of the group that has said hello? */
 bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id);
-/* A process that speaks no version that this one speaks, or NULL. This node does not begin to take part while there is one. */
-const struct ddr_group_process *ddr_group_foreign(const struct ddr_group *g);
 /* The first process without a hello since a process joined last; NULL: none. Whoever joins waits for it. */
 const struct ddr_group_process *ddr_group_unsaid(const struct ddr_group *g);
 /* The first process whose hello views or this node's rides wait for; NULL: they wait for none. */

@@ -346,7 +346,7 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
 	struct ddr_msg m = *msg;
 	struct ddr_walk w = { { buf, buf + size, false }, true };
 	uint32_t magic = DDR_MSG_MAGIC, length = 0;
-	uint16_t version = DDR_MSG_VERSION, type = (uint16_t)m.type;
+	uint16_t version = m.version ? m.version : DDR_MSG_VERSION, type = (uint16_t)m.type;
 	uint8_t *at_length;
 
 	walk32(&w, &magic);
@@ -384,12 +384,13 @@ const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
 	if (magic != DDR_MSG_MAGIC)
 		return "not a message of ddraid";
 	walk16(&w, &version);
-	if (version != DDR_MSG_VERSION)
+	if (version < DDR_MSG_LOWEST || version > DDR_MSG_HIGHEST)
 		return "message of another protocol version";
 	walk16(&w, &type);
 	walk32(&w, &length);
 	if (length != len)
 		return "message whose length is not what it says";
+	msg->version = version;
 	msg->type = (enum ddr_msg_type)type;
 	walk32(&w, &msg->sender);
 	ddr_walk_bytes(&w, msg->uuid, sizeof(msg->uuid));
@@ -417,5 +418,5 @@ uint16_t ddr_msg_other_version(const uint8_t *buf, size_t len)
 	memcpy(copy, buf, sizeof(copy));
 	walk32(&w, &magic);
 	walk16(&w, &version);
-	return magic == DDR_MSG_MAGIC && version != DDR_MSG_VERSION ? version : 0;
+	return magic == DDR_MSG_MAGIC && (version < DDR_MSG_LOWEST || version > DDR_MSG_HIGHEST) ? version : 0;
 }

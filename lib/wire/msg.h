@@ -55,6 +55,7 @@ bool ddr_member_set_formed(const struct ddr_msg_member_set *set);
 /* One message, in host byte order. The union is the body of @type. */
 struct ddr_msg {
 	enum ddr_msg_type type;
+	uint16_t version;		/* of the protocol; 0, to be encoded: DDR_MSG_VERSION */
 	uint32_t sender;
 	uint8_t uuid[16];
 	uint64_t ring;

@@ -17,6 +17,11 @@ static uint32_t walk32(struct ddr_walk *w, uint32_t v)
 	return (uint32_t)ddr_walk_int(w, v, 4);
 }
 
+static uint64_t walk64(struct ddr_walk *w, uint64_t v)
+{
+	return ddr_walk_int(w, v, 8);
+}
+
 static void walk_zero(struct ddr_walk *w)
 {
 	if (ddr_walk_int(w, 0, 4))
@@ -32,24 +37,40 @@ static void walk_ride(struct ddr_walk *w, struct ddr_ride *r)
 		w->c.bad = true;
 }
 
-static void walk_hello(struct ddr_walk *w, struct ddr_node_msg *m)
+static void walk_round(struct ddr_walk *w, struct ddr_node_round *r)
 {
-	m->hello.lowest = walk16(w, m->hello.lowest);
-	m->hello.highest = walk16(w, m->hello.highest);
+	r->ring = walk64(w, r->ring);
+	r->newest.node = walk32(w, r->newest.node);
+	r->newest.pid = walk32(w, r->newest.pid);
+}
+
+/* Flags that a later release adds are nothing to this one. */
+static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
+{
+	h->lowest = walk16(w, h->lowest);
+	h->highest = walk16(w, h->highest);
+	h->lowest_format = walk16(w, h->lowest_format);
+	h->highest_format = walk16(w, h->highest_format);
+	h->n = walk32(w, h->n);
 	walk_zero(w);
-	m->hello.n = walk32(w, m->hello.n);
-	walk_zero(w);
-	if (m->hello.lowest == 0 || m->hello.lowest > m->hello.highest || m->hello.n > DDR_NODE_RIDES)
+	h->version = walk16(w, h->version);
+	h->flags = walk16(w, h->flags);
+	walk_round(w, &h->round);
+	if (h->lowest == 0 || h->lowest > h->highest || h->n > DDR_NODE_RIDES)
 		w->c.bad = true;
-	for (uint32_t i = 0; i < m->hello.n && !w->c.bad; i++)
-		walk_ride(w, &m->hello.ride[i]);
+	for (uint32_t i = 0; i < h->n && !w->c.bad; i++)
+		walk_ride(w, &h->ride[i]);
 }
 
 static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)
 {
 	switch (m->type) {
 	case DDR_N_HELLO:
-		walk_hello(w, m);
+		walk_hello(w, &m->hello);
+		break;
+	case DDR_N_READY:
+		m->ready.turn = walk64(w, m->ready.turn);
+		walk_round(w, &m->ready.round);
 		break;
 	case DDR_N_RIDE:
 	case DDR_N_OFF:
@@ -105,7 +126,7 @@ const char *ddr_node_msg_decode(const uint8_t *buf, size_t len, struct ddr_node_
 	msg->sender = walk32(&w, 0);
 	if (w.c.bad || magic != DDR_NODE_MAGIC)
 		return "no message of a ddraidd";
-	if (version != DDR_NODE_VERSION)
+	if (version != DDR_NODE_VERSION && msg->type != DDR_N_HELLO)
 		return "message of a node in another version";
 	if (length != len)
 		return "message of a node with a wrong length";

@@ -19,11 +19,36 @@ struct ddr_ride {
 	uint32_t number;
 };
 
+/* A process of the group: no two that are in it have the same. */
+struct ddr_group_id {
+	uint32_t node, pid;
+};
+
+/* What a hello belongs to: the membership of the cluster, and the process whose first hello was delivered last in it (node 0: none). */
+struct ddr_node_round {
+	uint64_t ring;
+	struct ddr_group_id newest;
+};
+
+struct ddr_node_hello {
+	uint16_t lowest, highest, lowest_format, highest_format;
+	uint16_t version, flags;
+	uint32_t n;
+	struct ddr_node_round round;
+	struct ddr_ride ride[DDR_NODE_RIDES];
+};
+
+struct ddr_node_ready {
+	uint64_t turn;
+	struct ddr_node_round round;
+};
+
 struct ddr_node_msg {
 	enum ddr_node_msg_type type;
 	uint32_t sender;
 	union {
-		struct { uint16_t lowest, highest; uint32_t n; struct ddr_ride ride[DDR_NODE_RIDES]; } hello;
+		struct ddr_node_hello hello;
+		struct ddr_node_ready ready;
 		struct ddr_ride ride;		/* and off */
 	};
 };

@@ -3,6 +3,10 @@
  * The process group of all daemons (lib/node/group.c), among simulated processes: they start, end, are cut off from each other and meet again,
  * begin and end to take part in arrays, and each reads what is delivered to it in its own time. Whatever happens: all that are in the same two
  * views of an array in a row have got the same messages between them; and once nothing more happens each view has those that take part.
+ *
+ * The processes speak different versions. Those that are in a view use the same one there, which each of them speaks; and it moves up only while
+ * nobody is missed: a process that ended, or was cut off, while it took part in an array is missed by the others until a message says that it is
+ * dead, or its node takes part again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +44,8 @@ struct item {
 struct told {
 	bool view;
 	uint64_t what;
+	uint64_t nodes;		/* of a view: its name without the version, and that */
+	uint16_t version;
 };
 
 struct rides {
@@ -47,6 +53,8 @@ struct rides {
 	struct ddr_group_view last;
 	struct told *log;
 	unsigned int n;
+	bool sure;			/* it knows who is missed */
+	uint32_t missed[NODES];		/* by its ride; 0: it is not */
 };
 
 struct process {
@@ -69,6 +77,10 @@ static struct {
 	unsigned int part[NODES];
 	uint64_t ring[NODES];			/* of each partition */
 	uint64_t rings, messages;
+	uint32_t left[ARRAYS][NODES];		/* the ride that each node ended last on its own */
+	uint16_t lowest[NODES], highest[NODES];	/* versions of the next process of each node */
+	struct { uint32_t dead, missed[NODES]; bool sure; } word[65536];	/* what each message of an array says besides */
+	unsigned int rises, refused;
 	uint32_t seed;
 } world;
 
@@ -133,7 +145,7 @@ static void start_process(unsigned int node)
 		p->array[a].entry = -1;
 		p->array[a].log = calloc(LOG, sizeof(struct told));
 	}
-	ddr_group_init(&p->g, node + 1, p->pid, 1, 1);
+	ddr_group_init(&p->g, node + 1, p->pid, world.lowest[node], world.highest[node]);
 	world.of_node[node] = p;
 	put(p, &ring);
 	change(false);
@@ -177,7 +189,7 @@ static void flush(struct process *p)
 	}
 }
 
-static uint64_t name_of(const struct ddr_group_view *v)
+static uint64_t nodes_of(const struct ddr_group_view *v)
 {
 	uint64_t name = v->ring * 0x9e3779b97f4a7c15u + v->n;
 
@@ -186,10 +198,60 @@ static uint64_t name_of(const struct ddr_group_view *v)
 	return name;
 }
 
-static void note(struct rides *r, bool view, uint64_t what)
+static uint64_t name_of(const struct ddr_group_view *v)
+{
+	return (nodes_of(v) ^ v->version) * 0x9e3779b97f4a7c15u;
+}
+
+static struct told *note(struct rides *r, bool view, uint64_t what)
 {
 	assert_true(r->n < LOG);
-	r->log[r->n++] = (struct told){ .view = view, .what = what };
+	r->log[r->n] = (struct told){ .view = view, .what = what };
+	return &r->log[r->n++];
+}
+
+/* The process with this ride speaks versions up to this one. */
+static uint16_t highest_of(uint32_t ride)
+{
+	for (unsigned int i = 0; i < world.n; i++)
+		if (world.process[i].pid == ride >> 10)
+			return world.process[i].g.use.highest;
+	return 0;
+}
+
+/* Who is in the view is not missed, and who is no more is, unless it ended on its own. */
+static void note_missed(struct rides *r, unsigned int array, const struct ddr_group_view *v)
+{
+	for (uint32_t j = 0; j < r->last.n; j++)
+		if (world.left[array][r->last.node[j] - 1] != r->last.number[j])
+			r->missed[r->last.node[j] - 1] = r->last.number[j];
+	for (uint32_t i = 0; i < v->n; i++)
+		r->missed[v->node[i] - 1] = 0;
+	r->sure |= v->n == 1 && r->last.n == 0;		/* the first one begins afresh */
+}
+
+static bool complete(const struct process *p)
+{
+	for (unsigned int a = 0; a < ARRAYS; a++) {
+		if (p->array[a].entry < 0)
+			continue;
+		if (!p->array[a].sure || !p->array[a].last.n)
+			return false;
+		for (unsigned int i = 0; i < NODES; i++)
+			if (p->array[a].missed[i])
+				return false;
+	}
+	return true;
+}
+
+/* The version has moved up: nobody is missed who does not speak it. */
+static void check_rise(const struct process *p)
+{
+	world.rises++;
+	for (unsigned int a = 0; a < ARRAYS; a++)
+		for (unsigned int i = 0; i < NODES && p->array[a].entry >= 0 && p->array[a].sure; i++)
+			if (p->array[a].missed[i])
+				assert_true(highest_of(p->array[a].missed[i]) >= p->g.use.version);
 }
 
 /* A node whose ride is another one was not there in between. */
@@ -204,16 +266,39 @@ static void check_rides(const struct rides *r, const struct ddr_group_view *v)
 static void tell(struct process *p)
 {
 	struct ddr_group_view v;
+	bool rises = false;
 
 	if (!p->g.changed)
 		return;
 	p->g.changed = false;
 	for (unsigned int a = 0; a < ARRAYS; a++)
 		while (p->array[a].entry >= 0 && ddr_group_view(&p->g, (unsigned int)p->array[a].entry, &v) == DDR_GROUP_NEW_VIEW) {
+			struct told *t = note(&p->array[a], true, name_of(&v));
+
 			check_rides(&p->array[a], &v);
+			note_missed(&p->array[a], a, &v);
+			assert_true(!v.version || (v.version >= p->g.use.lowest && v.version <= p->g.use.highest));
+			rises |= p->array[a].last.n && p->array[a].last.version && v.version > p->array[a].last.version;
 			p->array[a].last = v;
-			note(&p->array[a], true, name_of(&v));
+			t->nodes = nodes_of(&v);
+			t->version = v.version;
 		}
+	if (rises)
+		check_rise(p);
+}
+
+/* What a message says besides. */
+static void hear(struct rides *r, uint32_t serial)
+{
+	for (unsigned int i = 0; i < NODES; i++) {
+		if (world.word[serial].dead && r->missed[i] == world.word[serial].dead)
+			r->missed[i] = 0;
+		if (world.word[serial].sure && !r->sure && !r->missed[i])
+			r->missed[i] = world.word[serial].missed[i];
+	}
+	for (uint32_t i = 0; i < r->last.n; i++)
+		r->missed[r->last.node[i] - 1] = 0;
+	r->sure |= world.word[serial].sure;
 }
 
 static void read_message(struct process *p, const struct item *item)
@@ -226,8 +311,10 @@ static void read_message(struct process *p, const struct item *item)
 	case DDR_GROUP_OF_ARRAY:
 		assert_null(ddr_msg_decode(item->msg, item->len, &m));
 		for (unsigned int a = 0; a < ARRAYS; a++)
-			if (p->array[a].entry == (int)entry)
+			if (p->array[a].entry == (int)entry) {
 				note(&p->array[a], false, m.use.used | (uint64_t)m.serial << 32);
+				hear(&p->array[a], m.serial);
+			}
 		break;
 	case DDR_GROUP_DROPPED:		/* it was sent in another partition, or before the process took part again */
 	case DDR_GROUP_TAKEN:
@@ -267,26 +354,55 @@ static void take_part(struct process *p, unsigned int array)
 	ddr_group_begin(&p->g, (unsigned int)p->array[array].entry);
 	assert_int_equal(ddr_group_ride(&p->g, uuid), -EEXIST);
 	p->array[array].last.n = 0;
+	p->array[array].sure = false;
+	memset(p->array[array].missed, 0, sizeof(p->array[array].missed));
 	note(&p->array[array], true, 0);	/* what it was told before counts no more */
 	flush(p);
 }
 
 static void part(struct process *p, unsigned int array)
 {
+	world.left[array][p->node] = p->g.array[p->array[array].entry].ride.number;
 	ddr_group_off(&p->g, (unsigned int)p->array[array].entry);
 	p->array[array].entry = -1;
 	flush(p);
 }
 
-static void say(struct process *p, unsigned int array)
+/* @dead: the ride of one that is missed, and is known to be dead by now; 0: of none. */
+static void say(struct process *p, unsigned int array, uint32_t dead)
 {
 	struct ddr_msg m = { .type = DDR_M_USE, .sender = p->node + 1, .ring = 1, .serial = (uint32_t)++world.messages };
+	const struct rides *r = &p->array[array];
 	uint8_t buf[DDR_MSG_MAX];
 
-	if (p->n_out == OUT || p->g.array[p->array[array].entry].stage != DDR_GROUP_RIDES)
+	if (p->n_out == OUT || p->g.array[r->entry].stage != DDR_GROUP_RIDES)
 		return;
+	assert_true(m.serial < sizeof(world.word) / sizeof(world.word[0]));
+	world.word[m.serial].dead = dead;
+	world.word[m.serial].sure = r->sure && r->last.n;
+	memcpy(world.word[m.serial].missed, r->missed, sizeof(r->missed));
 	uuid_of(array, m.uuid);
 	queue(p, buf, ddr_msg_encode(&m, buf, sizeof(buf)));
+}
+
+/* One that is missed is found to be dead: nobody misses it from then on. */
+static bool find_dead(struct process *p, unsigned int array)
+{
+	for (unsigned int i = 0; i < NODES; i++)
+		if (p->array[array].missed[i]) {
+			say(p, array, p->array[array].missed[i]);
+			return true;
+		}
+	return false;
+}
+
+static bool rise(struct process *p)
+{
+	if (!ddr_version_may_rise(&p->g) || p->g.use.ready_due || !complete(p))
+		return false;
+	ddr_version_rise(&p->g);
+	flush(p);
+	return true;
 }
 
 /* ---- what has to hold ------------------------------------------------------------- */
@@ -345,6 +461,57 @@ static void check_order(void)
 			}
 }
 
+/* The time for which these nodes were told as a view: the same for all that are in it, and its version too. */
+static void check_versions(const struct rides *x, const struct rides *y)
+{
+	for (unsigned int i = 0; i < x->n; i++) {
+		unsigned int times = 0, j = 0;
+
+		for (unsigned int k = 0; k < i && x->log[i].nodes; k++)
+			times += x->log[k].nodes == x->log[i].nodes;
+		for (; x->log[i].nodes && j < y->n; j++)
+			if (y->log[j].nodes == x->log[i].nodes && times-- == 0)
+				break;
+		if (x->log[i].nodes && j < y->n)
+			assert_int_equal(x->log[i].version, y->log[j].version);
+	}
+}
+
+static void check_all_versions(void)
+{
+	for (unsigned int a = 0; a < ARRAYS; a++)
+		for (unsigned int p = 0; p < world.n; p++)
+			for (unsigned int q = p + 1; q < world.n; q++)
+				check_versions(&world.process[p].array[a], &world.process[q].array[a]);
+}
+
+/* Nobody is missed any more: all who are not refused use the highest version that all of them speak, and all know whom that is. */
+static void check_highest(void)
+{
+	const struct process *first = NULL;
+
+	for (unsigned int i = 0; i < NODES; i++) {
+		const struct process *p = world.of_node[i];
+		uint16_t most = UINT16_MAX;
+
+		if (!p)
+			continue;
+		first = first ? first : p;
+		assert_false(p->g.use.pending);
+		assert_int_equal(p->g.use.version, first->g.use.version);
+		for (unsigned int k = 0; k < p->g.n; k++) {
+			const struct ddr_group_vote *v = &p->g.process[k].vote;
+
+			most = v->fits && v->highest < most ? v->highest : most;
+			for (unsigned int l = 0; l < first->g.n; l++)
+				if (first->g.process[l].id.node == p->g.process[k].id.node)
+					assert_int_equal(first->g.process[l].vote.fits, v->fits);
+		}
+		assert_int_equal(p->g.use.version, most);
+		world.refused += !ddr_version_fits(&p->g);
+	}
+}
+
 /* The last view that each was told is the one that there is. */
 static void check_views(void)
 {
@@ -354,7 +521,7 @@ static void check_views(void)
 		for (unsigned int i = 0; i < NODES; i++) {
 			struct process *p = world.of_node[i];
 
-			if (!p || p->array[a].entry < 0)
+			if (!p || p->array[a].entry < 0 || p->g.array[p->array[a].entry].stage != DDR_GROUP_RIDES)
 				continue;
 			v.node[v.n] = i + 1;
 			v.number[v.n++] = p->g.array[p->array[a].entry].ride.number;
@@ -365,9 +532,15 @@ static void check_views(void)
 
 			if (!p || p->array[a].entry < 0)
 				continue;
+			if (p->g.array[p->array[a].entry].stage != DDR_GROUP_RIDES) {
+				assert_false(ddr_version_fits(&p->g));
+				continue;
+			}
+			v.version = ddr_version_of(&p->g, &v);
 			for (unsigned int k = 0; k < p->array[a].n; k++)
 				last = p->array[a].log[k].view ? p->array[a].log[k].what : last;
-			assert_true(last == name_of(&v));
+			if (v.version || last)
+				assert_true(last == name_of(&v));
 		}
 	}
 }
@@ -395,6 +568,10 @@ static void act(void)
 		return;
 	case 1:
 	case 2:
+		if (!p && any(3) == 0) {		/* another release is installed */
+			world.lowest[node] = (uint16_t)(1 + any(8) / 6);
+			world.highest[node] = (uint16_t)(world.lowest[node] + any(3));
+		}
 		if (!p)
 			start_process(node);
 		else if (any(3) == 0)
@@ -413,8 +590,12 @@ static void act(void)
 		take_part(p, array);
 	else if (p->array[array].entry >= 0 && any(30) == 0)
 		part(p, array);
+	else if (p->array[array].entry >= 0 && any(8) == 0)
+		find_dead(p, array);
 	else if (p->array[array].entry >= 0 && any(2))
-		say(p, array);
+		say(p, array, 0);
+	else
+		rise(p);
 }
 
 static void run_world(void)
@@ -428,13 +609,10 @@ static void run_world(void)
 		read_one(p);
 }
 
-static void settle(void)
+static void drain(void)
 {
 	bool more = true;
 
-	for (unsigned int i = 0; i < world.n; i++)
-		world.process[i].stopped = false;
-	divide(true);
 	while (more) {
 		more = false;
 		for (unsigned int i = 0; i < NODES; i++) {
@@ -452,6 +630,37 @@ static void settle(void)
 	}
 }
 
+static void settle(void)
+{
+	for (unsigned int i = 0; i < world.n; i++)
+		world.process[i].stopped = false;
+	divide(true);
+	drain();
+}
+
+/* Nothing more happens but that all who are missed are found to be dead. */
+static void rest(void)
+{
+	bool more = true;
+
+	settle();
+	for (unsigned int i = 0; i < NODES; i++)
+		for (unsigned int a = 0; world.of_node[i] && a < ARRAYS; a++)
+			world.of_node[i]->array[a].sure = true;
+	for (unsigned int times = 0; more; times++) {
+		assert_true(times < 100);
+		more = false;
+		for (unsigned int i = 0; i < NODES; i++) {
+			struct process *p = world.of_node[i];
+
+			for (unsigned int a = 0; p && a < ARRAYS; a++)
+				more |= p->array[a].entry >= 0 && p->array[a].last.n && find_dead(p, a);
+			more |= p && rise(p);
+		}
+		drain();
+	}
+}
+
 static void one_seed(uint32_t seed)
 {
 	memset(&world, 0, sizeof(world));
@@ -459,14 +668,18 @@ static void one_seed(uint32_t seed)
 	world.rings = 1;
 	world.ring[0] = 1;
 	world.process = calloc(512, sizeof(*world.process));
+	for (unsigned int i = 0; i < NODES; i++)
+		world.lowest[i] = world.highest[i] = 1;
 	for (unsigned int i = 0; i < 6000 && world.n < 500; i++) {
 		act();
 		for (unsigned int k = 0; k < 4; k++)
 			run_world();
 	}
-	settle();
+	rest();
 	check_order();
 	check_views();
+	check_all_versions();
+	check_highest();
 	for (unsigned int i = 0; i < world.n; i++) {
 		free(world.process[i].box);
 		for (unsigned int a = 0; a < ARRAYS; a++)
@@ -478,6 +691,7 @@ static void one_seed(uint32_t seed)
 static void random_worlds(void **state)
 {
 	const char *first = getenv("DDRAID_GROUP_SEED");
+	unsigned int rises = 0, refused = 0;
 
 	(void)state;
 	if (first) {
@@ -487,7 +701,11 @@ static void random_worlds(void **state)
 	for (uint32_t seed = 1; seed <= 40; seed++) {
 		print_message("seed %u\n", seed);
 		one_seed(seed);
+		rises += world.rises;
+		refused += world.refused;
 	}
+	print_message("the version moved up %u times, and %u processes were refused at the end\n", rises, refused);
+	assert_true(rises > 50 && refused > 5);
 }
 
 int main(void)

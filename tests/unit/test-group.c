@@ -46,12 +46,25 @@ static struct ddr_ride ride_of(unsigned int array, uint32_t number)
 	return r;
 }
 
-/* A process that takes part in array 0 if @number is not 0. */
-static void hello_of(uint32_t node, uint32_t pid, uint32_t number)
+/* A process that speaks these versions, and takes part in array 0 if @number is not 0. It has heard what this node has heard. */
+static void speaks(uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest, uint32_t number)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node, .hello = { .lowest = 1, .highest = 2, .n = number ? 1 : 0 } };
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node,
+				  .hello = { .lowest = lowest, .highest = highest, .n = number ? 1 : 0, .round = g.use.round, .version = g.use.version } };
 
 	m.hello.ride[0] = ride_of(0, number);
+	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
+}
+
+static void hello_of(uint32_t node, uint32_t pid, uint32_t number)
+{
+	speaks(node, pid, 1, 2, number);
+}
+
+static void ready_of(uint32_t node, uint32_t pid)
+{
+	struct ddr_node_msg m = { .type = DDR_N_READY, .sender = node, .ready = { .turn = g.use.turn, .round = g.use.round } };
+
 	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
 }
 
@@ -71,17 +84,22 @@ static unsigned int send_all(void)
 	return n;
 }
 
-static unsigned int begin_with(const struct ddr_group_id *now, size_t n)
+static unsigned int begin_as(uint16_t lowest, uint16_t highest, const struct ddr_group_id *now, size_t n)
 {
 	uint8_t uuid[16];
 
-	ddr_group_init(&g, SELF, PID, 1, 1);
+	ddr_group_init(&g, SELF, PID, lowest, highest);
 	ddr_group_ring(&g, 1);
 	members_of(now, n, NULL, 0, false);
 	uuid_of(0, uuid);
 	assert_int_equal(ddr_group_ride(&g, uuid), 0);
 	ddr_group_begin(&g, 0);
 	return send_all();
+}
+
+static unsigned int begin_with(const struct ddr_group_id *now, size_t n)
+{
+	return begin_as(1, 1, now, n);
 }
 
 /* Rides are counted anew by each process: one with the pid and the number of the one before is another one all the same. */
@@ -99,9 +117,9 @@ static void a_process_with_the_same_pid_is_another_one(void **state)
 	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
 	members_of(now, 2, &left, 1, true);		/* it left and came in one event */
 	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
-	hello_of(2, 200, 7);
-	send_all();					/* all have said hello before the ring is known */
 	ddr_group_ring(&g, 2);
+	hello_of(2, 200, 7);
+	send_all();
 	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
 	assert_int_equal(v.n, 1);			/* the view without it */
 	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
@@ -145,7 +163,7 @@ static void a_new_process_waits_for_every_hello(void **state)
 	struct ddr_group_view v;
 
 	(void)state;
-	assert_int_equal(begin_with(now, 3), 1);	/* its own hello */
+	assert_int_equal(begin_with(now, 3), 2);	/* its own hello, and once more, for it is a new process itself */
 	hello_of(2, 200, 7);
 	assert_int_equal(send_all(), 0);
 	assert_int_equal(ddr_group_awaits(&g)->id.node, 3);
@@ -170,19 +188,104 @@ static void a_stranger_is_not_waited_for(void **state)
 	assert_null(ddr_group_awaits(&g));
 }
 
-static void a_node_of_another_release_keeps_this_one_out(void **state)
+/* A node that speaks none of the versions of those that take part in arrays stays out, and starts when they have gone. */
+static void a_node_of_another_release_stays_out(void **state)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 2, .highest = 3 } };
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } }, left = { 2, 200 };
 
 	(void)state;
 	begin_with(now, 2);
-	deliver(2, 200, &m);
-	assert_int_equal(ddr_group_foreign(&g)->id.node, 2);
+	speaks(2, 200, 2, 3, 7);
+	assert_int_equal(ddr_version_foreign(&g)->id.node, 2);
+	assert_int_equal(ddr_version_refused(&g)->id.node, SELF);
 	assert_int_equal(send_all(), 0);
 	members_of(now, 1, &left, 1, false);
-	assert_null(ddr_group_foreign(&g));
+	assert_null(ddr_version_foreign(&g));
 	assert_int_equal(send_all(), 1);
+	begin_with(now, 2);				/* it takes part in nothing, so it is the other one that stays out: this node is the lower one */
+	speaks(2, 200, 2, 3, 0);
+	assert_null(ddr_version_foreign(&g));
+	assert_int_equal(ddr_version_refused(&g)->id.node, 2);
+	assert_int_equal(send_all(), 1);
+}
+
+/* The group begins with the lowest version, for somebody may be missed who speaks no other; it moves up when nobody is, and down for one that comes. */
+static void the_version_follows_who_is_there(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } };
+	struct ddr_group_view v;
+
+	(void)state;
+	begin_as(1, 3, now, 2);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.version, 1);
+	assert_true(ddr_version_may_rise(&g));
+	ready_of(2, 200);
+	ddr_version_rise(&g);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);			/* the same nodes agree anew */
+	assert_int_equal(v.version, 2);
+	assert_false(ddr_version_may_rise(&g));
+	members_of(now, 3, NULL, 0, false);
+	send_all();
+	assert_int_equal(deliver(3, 300, &(struct ddr_node_msg){ .type = DDR_N_HELLO, .sender = 3, .hello = {
+			 .lowest = 1, .highest = 1, .flags = DDR_NODE_FIRST } }), DDR_GROUP_TAKEN);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);	/* not before all know it */
+	assert_int_equal(ddr_group_unsaid(&g)->id.node, 3);
+	speaks(3, 300, 1, 1, 0);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.version, 1);
+}
+
+/* The version stays where it is while somebody is missed who may come back; and what was said before that he left counts no more. */
+static void the_version_waits_for_the_lost(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } }, left = { 3, 300 };
+	struct ddr_node_msg late = { .type = DDR_N_READY, .sender = 2 };
+
+	(void)state;
+	begin_as(1, 2, now, 3);
+	hello_of(2, 200, 7);
+	speaks(3, 300, 1, 1, 7);
+	send_all();
+	assert_int_equal(g.use.version, 1);
+	assert_false(ddr_version_may_rise(&g));
+	late.ready = (struct ddr_node_ready){ .turn = g.use.turn, .round = g.use.round };
+	members_of(now, 2, &left, 1, false);
+	assert_true(ddr_version_may_rise(&g));
+	assert_int_equal(deliver(2, 200, &late), DDR_GROUP_TAKEN);	/* it had not seen it leave when it said so */
+	ddr_version_rise(&g);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(g.use.version, 1);
+	assert_false(ddr_version_may_rise(&g));		/* said already */
+	ready_of(2, 200);
+	assert_int_equal(g.use.version, 2);
+}
+
+/* Hellos of an earlier round do not end this one: whoever said them may have used another version since. */
+static void a_hello_of_an_earlier_round_does_not_count(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	struct ddr_node_round before;
+
+	(void)state;
+	begin_as(1, 2, now, 2);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_false(g.use.pending);
+	before = g.use.round;
+	ddr_group_ring(&g, 2);
+	send_all();
+	assert_true(g.use.pending);
+	deliver(2, 200, &(struct ddr_node_msg){ .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 2, .version = 1, .round = before } });
+	assert_true(g.use.pending);
+	hello_of(2, 200, 7);
+	assert_false(g.use.pending);
 }
 
 static void more_nodes_than_a_view_has(void **state)
@@ -251,7 +354,10 @@ int main(void)
 		cmocka_unit_test(who_comes_back_is_seen_when_all_are_known),
 		cmocka_unit_test(a_new_process_waits_for_every_hello),
 		cmocka_unit_test(a_stranger_is_not_waited_for),
-		cmocka_unit_test(a_node_of_another_release_keeps_this_one_out),
+		cmocka_unit_test(a_node_of_another_release_stays_out),
+		cmocka_unit_test(the_version_follows_who_is_there),
+		cmocka_unit_test(the_version_waits_for_the_lost),
+		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
 		cmocka_unit_test(more_nodes_than_a_view_has),
 		cmocka_unit_test(hostile_messages),
 	};

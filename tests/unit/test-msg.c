@@ -6,6 +6,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 {
 	memset(m, 0, sizeof(*m));
 	m->type = type;
+	m->version = DDR_MSG_VERSION;
 	m->sender = 0x01020304;
 	m->ring = 0x1122334455667788u;
 	m->serial = 99;

@@ -45,6 +45,8 @@ static struct {
 	uint32_t last;			/* number in the last message */
 	struct { size_t len; uint8_t msg[DDR_NODE_MSG_MAX]; } own[8];	/* what the daemon said about itself, and that has not come back yet */
 	unsigned int n_own;
+	struct ddr_node_round round;	/* of the last hello that the daemon said */
+	uint16_t version;		/* of the last view */
 	int pipe[2];
 	qb_loop_t *loop;
 	cpg_model_v1_data_t calls;
@@ -193,6 +195,10 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 		return play.answer;
 	}
 	if (ddr_node_msg_is(iov->iov_base, iov->iov_len)) {
+		struct ddr_node_msg m;
+
+		assert_null(ddr_node_msg_decode(iov->iov_base, iov->iov_len, &m));
+		play.round = m.type == DDR_N_HELLO ? m.hello.round : play.round;
 		assert_true(play.n_own < sizeof(play.own) / sizeof(play.own[0]));
 		play.own[play.n_own].len = iov->iov_len;
 		memcpy(play.own[play.n_own++].msg, iov->iov_base, iov->iov_len);
@@ -314,7 +320,7 @@ static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 {
 	(void)ctx;
 	assert_int_equal(node, 2);
-	assert_int_equal(version, DDR_MSG_VERSION + 1);
+	assert_int_equal(version, DDR_MSG_HIGHEST + 1);
 	play.foreign++;
 }
 
@@ -328,6 +334,18 @@ static void on_lost(void *ctx, const char *why)
 	told();
 }
 
+static void on_version(void *ctx, uint16_t version)
+{
+	(void)ctx;
+	play.version = version;
+}
+
+static bool is_complete(void *ctx)
+{
+	(void)ctx;
+	return true;
+}
+
 static void on_waits(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -336,7 +354,8 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits,
+	.lost = on_lost,
 };
 
 static const uint8_t uuid[16] = { 1 };
@@ -442,6 +461,7 @@ static void says_hello_of(uint32_t node, uint32_t pid, uint16_t lowest, uint32_t
 	uint8_t buf[DDR_NODE_MSG_MAX];
 	size_t len;
 
+	msg.hello.round = play.round;		/* it has heard what this node has heard */
 	msg.hello.ride[0].number = number;
 	memcpy(msg.hello.ride[0].uuid, uuid, sizeof(uuid));
 	len = ddr_node_msg_encode(&msg, buf, sizeof(buf));
@@ -478,6 +498,7 @@ static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
 		list[i] = (struct cpg_address){ .nodeid = i + 1, .pid = i ? 100 + i : (uint32_t)getpid(), .reason = CPG_REASON_JOIN };
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
 	play.calls.cpg_confchg_fn(1, NULL, list, n, NULL, 0, list + n - n_joined, n_joined);
+	pump();
 	for (uint32_t i = 1; i < n; i++)
 		says_hello(i + 1, 100 + i);
 	pump();
@@ -570,11 +591,11 @@ static void a_daemon_of_another_release_is_told(void **state)
 	(void)state;
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
 	play.calls.cpg_confchg_fn(1, NULL, list, 2, NULL, 0, list, 2);
-	says_hello_of(2, 70, DDR_MSG_VERSION + 1, 0);	/* a process that is not in the group */
-	says_hello_of(1, 70, DDR_MSG_VERSION + 1, 0);	/* not our daemon */
+	says_hello_of(2, 70, DDR_MSG_HIGHEST + 1, 0);	/* a process that is not in the group */
+	says_hello_of(1, 70, DDR_MSG_HIGHEST + 1, 0);	/* not our daemon */
 	pump();
 	assert_int_equal(play.foreign, 0);
-	says_hello_of(2, 50, DDR_MSG_VERSION + 1, 0);
+	says_hello_of(2, 50, DDR_MSG_HIGHEST + 1, 50);
 	pump();
 	assert_int_equal(play.foreign, 1);
 	assert_int_equal(play.views, 0);
@@ -584,6 +605,29 @@ static void a_daemon_of_another_release_is_told(void **state)
 	assert_int_equal(play.foreign, 2);		/* also to an array that comes later, and from the loop */
 	play.calls.cpg_confchg_fn(1, NULL, list, 1, list + 1, 1, NULL, 0);
 	pump();
+	assert_int_equal(play.views, 1);
+	leave(t);
+}
+
+/* A daemon that comes later, or takes part in nothing, is refused by the others, and said to be: on every node that serves an array. */
+static void a_daemon_that_is_refused_is_said(void **state)
+{
+	struct cpg_address list[] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2, .pid = 50 } };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+	char text[128];
+
+	(void)state;
+	members(1, 1, 8);
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.version, DDR_MSG_LOWEST);
+	play.calls.cpg_confchg_fn(1, NULL, list, 2, NULL, 0, list + 1, 1);
+	pump();
+	says_hello_of(2, 50, DDR_MSG_HIGHEST + 1, 0);
+	lasts();
+	snprintf(text, sizeof(text), "process 50 on node 2 (node 2), speaks versions %u to %u of the protocol between nodes", DDR_MSG_HIGHEST + 1,
+		 DDR_MSG_HIGHEST + 1);
+	assert_non_null(strstr(play.waits, text));
+	assert_int_equal(play.foreign, 0);
 	assert_int_equal(play.views, 1);
 	leave(t);
 }
@@ -841,6 +885,7 @@ static void the_largest_node_id(void **state)
 	play.whole = true;
 	play.calls.cpg_totem_confchg_fn(1, ring, 0, NULL);
 	play.calls.cpg_confchg_fn(1, NULL, list, 3, NULL, 0, list + 1, 2);
+	pump();
 	says_hello(65, 7);
 	says_hello(UINT32_MAX, 8);
 	pump();
@@ -1073,6 +1118,7 @@ int main(void)
 		cmocka_unit_test(a_hello_that_is_missing_is_said_everywhere),
 		cmocka_unit_test(a_corosync_that_is_waited_for_is_said),
 		cmocka_unit_test(a_daemon_of_another_release_is_told),
+		cmocka_unit_test(a_daemon_that_is_refused_is_said),
 		cmocka_unit_test(rings_beyond_32_bits_differ),
 		cmocka_unit_test(the_65th_node_is_turned_away),
 		cmocka_unit_test(the_largest_node_id),

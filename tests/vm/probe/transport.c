@@ -7,6 +7,7 @@
  *	transport UUID stranger		another process of the daemons' group: it uses cpg alone
  *
  * Prints	view RING NODE:PID...	quorum yes|no RING NODE...	message NODE SERIAL	foreign NODE NEWER	lost WHY
+ *		version VERSION		waits WHY | nothing
  * Reads	send N [BYTES]		N messages; the stranger sends BYTES bytes of garbage, or with BYTES 0 the hello of
  *				a daemon of another release
  *		quit
@@ -27,7 +28,7 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
-#include "daemon/group/link.h"
+#include "daemon/group/link_int.h"
 #include "daemon/group/transport.h"
 #include "lib/cluster/sm.h"
 #include "lib/wire/msg.h"
@@ -40,6 +41,7 @@ static uint64_t serial, to_send, ring;
 static qb_loop_timer_handle timer;
 static bool stranger;
 static cpg_handle_t cpg;
+static struct ddr_ring_id its_ring;	/* the stranger's */
 
 uint64_t ddr_now_ms(void)
 {
@@ -82,13 +84,25 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 static void on_foreign(void *ctx, uint32_t node, uint16_t version)
 {
 	(void)ctx;
-	printf("foreign %u %d\n", node, version - (int)DDR_MSG_VERSION);
+	printf("foreign %u %d\n", node, version - (int)DDR_MSG_HIGHEST);
 }
 
 static void on_lost(void *ctx, const char *why)
 {
 	(void)ctx;
 	printf("lost %s\n", why);
+}
+
+static void on_version(void *ctx, uint16_t version)
+{
+	(void)ctx;
+	printf("version %u\n", version);
+}
+
+static bool is_complete(void *ctx)
+{
+	(void)ctx;
+	return true;
 }
 
 static void on_waits(void *ctx, const char *text)
@@ -98,7 +112,7 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
@@ -125,11 +139,16 @@ static void send_some(void *data)
 static void send_strange(unsigned int n, unsigned int bytes)
 {
 	static uint8_t buf[4096];
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .hello = { .lowest = DDR_MSG_VERSION + 1, .highest = DDR_MSG_VERSION + 1 } };
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .hello = { .lowest = DDR_MSG_HIGHEST + 1, .highest = DDR_MSG_HIGHEST + 1 } };
 	struct iovec iov = { .iov_base = buf, .iov_len = bytes };
 
 	memset(buf, 0xa5, sizeof(buf));
 	cpg_local_get(cpg, &m.sender);
+	cpg_dispatch(cpg, CS_DISPATCH_ALL);
+	m.hello.round = (struct ddr_node_round){ .ring = ddr_link_ring(&its_ring), .newest = { m.sender, (uint32_t)getpid() } };
+	m.hello.flags = DDR_NODE_FIRST;		/* it begins a round, and is of it */
+	m.hello.n = 1;				/* it takes part in an array, so those that do not have to stay out */
+	m.hello.ride[0].number = 1;
 	if (bytes == 0)
 		iov.iov_len = ddr_node_msg_encode(&m, buf, sizeof(buf));
 	while (n)
@@ -177,12 +196,18 @@ static void join(void *data)
 	qb_loop_timer_add(d.loop, QB_LOOP_MED, 100 * QB_TIME_NS_IN_MSEC, NULL, join, &h);
 }
 
+static void on_its_ring(cpg_handle_t handle, struct cpg_ring_id id, uint32_t n, const uint32_t *member)
+{
+	(void)handle, (void)n, (void)member;
+	its_ring = (struct ddr_ring_id){ .node = id.nodeid, .seq = id.seq };
+}
+
 static int join_as_stranger(void)
 {
-	cpg_callbacks_t none = { 0 };
+	cpg_model_v1_data_t model = { .model = CPG_MODEL_V1, .cpg_totem_confchg_fn = on_its_ring, .flags = CPG_MODEL_V1_DELIVER_INITIAL_TOTEM_CONF };
 	struct cpg_name name = { .length = 6, .value = "ddraid" };
 
-	return cpg_initialize(&cpg, &none) == CS_OK && cpg_join(cpg, &name) == CS_OK ? 0 : -1;
+	return cpg_model_initialize(&cpg, CPG_MODEL_V1, (cpg_model_data_t *)&model, NULL) == CS_OK && cpg_join(cpg, &name) == CS_OK ? 0 : -1;
 }
 
 int main(int argc, char **argv)
