@@ -94,7 +94,8 @@ def test_S18_a_member_alone_starts_no_daemon(node):
     """Findings S18, U10: where arrays do not start automatically, the event of a member starts nothing, the daemon included."""
     node.run(f"systemctl start ddraidd && ddraid create data --order 1 {devices(node)} && udevadm settle && systemctl stop ddraid ddraidd")
     unit = udev(node, node.disks[0].dev)["SYSTEMD_WANTS"]
-    node.run(f"systemctl stop {unit}; udevadm trigger --settle --action=remove {node.disks[0].dev}; udevadm trigger --settle --action=add {node.disks[0].dev}")
+    disk = node.run(f"readlink -f {node.disks[0].dev}").out.strip()
+    node.run(f"systemctl stop {unit}; udevadm trigger --settle --action=remove {disk}; udevadm trigger --settle --action=add {disk}")
     node.wait_until(f"test $(systemctl show -P ConditionTimestampMonotonic {unit}) -gt 0", 30)
     assert node.run(f"systemctl show -P ConditionResult {unit}; systemctl is-active ddraidd", check=False).out.split() == ["no", "inactive"]
 
