@@ -51,6 +51,8 @@ def image(cluster, directory, units=()):
         "etc/ddraid/ddraid.conf": f"fence_command = {FENCE_AGENT}\nidle_time = 1s\n",
         "etc/dlm/dlm.conf": f"post_join_delay=3\nenable_startup_fencing=0\nfence_all {FENCE_AGENT}\n",
         "etc/fstab": f"{DEV} {MOUNT} gfs2 {OPTIONS} 0 0\n",
+        # What all programs said until the machine's end is on its console, which is kept when the drill fails.
+        "etc/systemd/journald.conf.d/console.conf": "[Journal]\nForwardToConsole=yes\nTTYPath=/dev/ttyS0\nMaxLevelConsole=info\n",
         "etc/systemd/system/ddvm-network.service": NETWORK,
         "usr/lib/ddvm-network": ADDRESSES,
     }
