@@ -27,6 +27,7 @@ from rig import MOUNT
 LOCAL, OWN_DISKS = "/srv/local", 3
 ALONE_S, ALONE_AGAIN_S = 300, 30
 DOWN_S, UP_S = 180, 240
+FIO_RESTS_S = 3
 ORDER = "mnt.mount srv-local.mount ddraid-stop.service"
 # As doc/cluster.md says: each user of the array is a unit that stops before it.
 VOLUMES = """[Unit]
@@ -107,7 +108,7 @@ class NeighboursRig(UnitsRig):
 
     def work(self):
         """Load on the shared file system and on each node's own."""
-        self.load()
+        self.load(rest=FIO_RESTS_S)
         for i in self.up():
             self.busy[i] = self.start_load(i, BUSY.format(local=LOCAL))
         self.progress()

@@ -58,7 +58,8 @@ def place(rig, number):
 class Load:
     """The load of one node, from its beginning to its end or the node's."""
 
-    def __init__(self, rig, number, append=True, threads=THREADS, longest=LONGEST):
+    def __init__(self, rig, number, append=True, threads=THREADS, longest=LONGEST, rest=0):
+        """`rest`: seconds between two runs of fio. An emulated machine spends more on its start than on its writes."""
         self.rig, self.number, self.node = rig, number, rig.node(number)
         self.ledger = rig.ledgers[number]
         rig.sequence += 1 << 24         # more than any load can use
@@ -75,7 +76,8 @@ class Load:
             self.node.put("/tmp/append", APPEND.read_bytes(), 0o755)
             self.jobs["append"] = rig.start_load(number, f"exec /tmp/append {SHARED_FILE} {number}")
         if rig.filesystem:
-            self.jobs["fio"] = rig.start_load(number, f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; done")
+            self.jobs["fio"] = rig.start_load(number, f"while [ ! -e /tmp/stop ]; do {FIO.format(node=number)} >/dev/null || exit 1; echo verified; "
+                                               f"sleep {rest}; done")
 
     def wait_running(self):
         for name, job in self.jobs.items():
