@@ -122,8 +122,9 @@ checkpatch() { # the distribution's own, taken out of its kernel source once
 	perl "$dir/checkpatch.pl" --no-tree --quiet --show-types --file "$@"
 }
 
-clang_build() { # the programs, as clang sees them: what it warns about does not depend on how much it optimizes
-	configure_in "$build/clang" CC=clang CFLAGS=-O0 --enable-werror && no_warnings make -C "$build/clang" -j"$(nproc)"
+clang_build() { # the programs and their tests, as clang sees them: what it warns about does not depend on how much it optimizes
+	configure_in "$build/clang" CC=clang CFLAGS=-O0 --enable-werror && no_warnings make -C "$build/clang" -j"$(nproc)" all &&
+		no_warnings make -C "$build/clang" -j"$(nproc)" check TESTS=
 }
 
 # Not among the parts that run without being asked for, which have to end within 45 minutes: it takes four of them. ./quickstart check lint

@@ -186,7 +186,7 @@ static void befall(struct sim *s, enum misfortune what, struct node *n)
 	switch (what) {
 	case POWER_OFF_TWO:
 		power_off(s, any(s));	/* and also */
-		/* fall through */
+		__attribute__((fallthrough));
 	case POWER_OFF:
 		power_off(s, n);
 		return;

@@ -25,6 +25,7 @@ void sim_trace(struct sim *s, const char *fmt, ...)
 }
 
 /* Stores what was broken, and the same without numbers: rules are distinguished by their text. */
+__attribute__((format(printf, 2, 0)))
 static void judge(struct sim *s, const char *fmt, va_list ap)
 {
 	struct verdict *v = s->verdict;

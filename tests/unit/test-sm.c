@@ -638,7 +638,7 @@ static void a_million_regions(void **state)
 	struct fx *f = *state;
 	struct ddr_input in = { .type = DDR_IN_K_REC };
 	struct ddr_outputs outs = { .out = f->buf };
-	uint32_t steps, grants = 0;
+	uint32_t steps;
 
 	fx_down(f);
 	fx_up(f, &big);
@@ -654,8 +654,6 @@ static void a_million_regions(void **state)
 	ddr_sm_step(f->sm, &in, &outs);
 	for (steps = 0; outs.more || steps == 0; steps++) {
 		assert_true(outs.n <= DDR_SM_MAX_OUT);
-		for (uint32_t i = 0; i < outs.n; i++)
-			grants += outs.out[i].type == DDR_OUT_KERNEL;
 		in.type = DDR_IN_NONE;
 		ddr_sm_step(f->sm, &in, &outs);
 	}

@@ -153,7 +153,7 @@ static void take(struct proc *p, const struct ddr_rec *rec)
 	case DDR_U_GRANT:
 		if (!p->n->quorate)
 			sim_violation(p->s, "rule 8: a grant without quorum");
-		/* fall through */
+		__attribute__((fallthrough));
 	default:
 		kernel_record(p->s, k, rec);
 	}
