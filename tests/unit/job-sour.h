@@ -13,7 +13,8 @@
 
 /* Set while no request is under way. */
 struct sour {
-	struct { int fd; off_t at; int error; } bad[8];	/* bytes that cannot be read */
+	/* Bytes that cannot be read. @times: 0: never; n: n - 1 reads fail, and later ones return them as they are, or (@changes) another byte */
+	struct { int fd; off_t at; int error; unsigned int times; bool changes; } bad[8];
 	unsigned int n;
 	uint32_t slow;			/* reads of this length wait for @go ... */
 	atomic_uint waiting;		/* ... so many came */

@@ -87,7 +87,7 @@ static void a_strict_range_takes_an_error_as_reported(void **state)
 }
 
 /* One block is computed from the others and written. In this test the disk cannot read it even then: so the disk has failed. */
-static void a_bad_sector_is_rewritten_and_read_back(void **state)
+static void a_bad_sector_that_stays_unreadable_when_rewritten_fails_the_member(void **state)
 {
 	(void)state;
 	for (size_t e = 0; e < sizeof(errors) / sizeof(errors[0]); e++) {
@@ -100,6 +100,26 @@ static void a_bad_sector_is_rewritten_and_read_back(void **state)
 		assert_int_equal(rig.result.failed, 1u << 2);
 		assert_int_equal(rig.result.fixed[2].blocks, 1);
 		assert_true(rig.result.fixed[2].unread);
+		check_as_before(&rig);
+		rig_close(&rig);
+	}
+}
+
+/* A rewritten block is read back and compared: a disk that returns something else does not keep what it acknowledges. */
+static void a_disk_that_returns_other_data_than_was_rewritten_has_failed(void **state)
+{
+	(void)state;
+	for (unsigned int changes = 0; changes <= 1; changes++) {
+		struct rig rig;
+
+		fitting_rig(&rig, 2, 1);
+		goes_bad(&rig, 2, FIRST + 8, ENODATA);
+		sour.bad[0].times = 2;
+		sour.bad[0].changes = changes;
+		do_range(&rig, (struct ddr_job_range){ .start = FIRST + 8, .count = 1, .members = 0x1f, .fix = DDR_FIX_BAD });
+		assert_int_equal(rig.result.result, changes ? -EIO : 0);
+		assert_int_equal(rig.result.failed, changes ? 1u << 2 : 0);
+		assert_int_equal(rig.result.fixed[2].blocks, 1);
 		check_as_before(&rig);
 		rig_close(&rig);
 	}
@@ -165,7 +185,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_read_without_repair_reports_a_bad_sector),
 		cmocka_unit_test(a_strict_range_takes_an_error_as_reported),
-		cmocka_unit_test(a_bad_sector_is_rewritten_and_read_back),
+		cmocka_unit_test(a_bad_sector_that_stays_unreadable_when_rewritten_fails_the_member),
+		cmocka_unit_test(a_disk_that_returns_other_data_than_was_rewritten_has_failed),
 		cmocka_unit_test(if_the_others_do_not_suffice_the_member_is_reported),
 		cmocka_unit_test(a_rebuild_continues_without_the_unreadable_member_if_it_can),
 	};
