@@ -96,6 +96,8 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	if (memcmp(sb->member[m].uuid, f->uuid[m], sizeof(f->uuid[m])) != 0 || !(still_wanted(a) & (1u << m)))
 		return;		/* it was removed meanwhile, or does not need its device any more */
 	wait = not_yet(a, f, m);
+	if (!wait && ddr_metaio_prepare(a->meta, m))
+		wait = "there is not enough memory for writes of its superblock";
 	if (wait) {
 		qb_log(LOG_NOTICE, "array '%s': member %u was found, but must wait: %s", a->name, m, wait);
 		return;

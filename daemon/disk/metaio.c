@@ -15,33 +15,76 @@
 #define QUEUE_DEPTH	256u
 _Static_assert(DDR_AIO_LANES >= DDR_MAX_MEMBERS + DDR_MEMBERS_OLD, "a lane for each device that may be asked");
 
-static struct ddr_meta_op *op_new(struct ddr_metaio *m, bool all)
-{
-	struct ddr_meta_op *op = calloc(1, sizeof(*op));
-	size_t size = (all ? 2 * DDR_MAX_MEMBERS : 1) * (size_t)DDR_META_BLOCK;
-	void *blocks = NULL;
+#define SUPERS		4u	/* operations with room for superblocks: their writes are rare and run one after the other */
 
-	if (!op)
-		return NULL;
-	op->supers = all ? calloc(1, sizeof(*op->supers)) : NULL;
-	if ((all && !op->supers) || posix_memalign(&blocks, DDR_META_BLOCK, size)) {
-		free(op->supers);
-		free(op);
-		return NULL;
-	}
-	memset(blocks, 0, size);
-	op->blocks = blocks;
-	op->m = m;
-	qb_list_init(&op->list);
-	return op;
+/* ---- memory ---------------------------------------------------------------------- */
+
+static bool preallocated(const struct ddr_meta_op *op)
+{
+	return op >= op->m->ops && op < op->m->ops + op->m->cfg.operations;
 }
 
 static void op_free(struct ddr_meta_op *op)
 {
 	qb_list_del(&op->list);
-	free(op->blocks);
+	for (unsigned int i = 0; op->supers && i < DDR_MAX_MEMBERS; i++)
+		free(op->supers->pair[i]);
 	free(op->supers);
+	if (preallocated(op))
+		return;
+	free(op->block);
 	free(op);
+}
+
+static void *blocks_new(size_t n)
+{
+	void *blocks;
+
+	if (posix_memalign(&blocks, DDR_META_BLOCK, n * DDR_META_BLOCK))
+		return NULL;
+	memset(blocks, 0, n * DDR_META_BLOCK);
+	return blocks;
+}
+
+/* Room for the superblocks of these members. */
+static bool op_pairs(struct ddr_meta_op *op, uint32_t members)
+{
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++) {
+		uint8_t **pair = &op->supers->pair[i];
+
+		if (!(members >> i & 1) || *pair)
+			continue;
+		*pair = blocks_new(2);
+		if (!*pair)
+			return false;
+	}
+	return true;
+}
+
+static bool op_init(struct ddr_meta_op *op, struct ddr_metaio *m, uint8_t *block, bool supers)
+{
+	op->m = m;
+	op->block = block;
+	qb_list_init(&op->list);
+	if (!supers)
+		return true;
+	op->supers = calloc(1, sizeof(*op->supers));
+	return op->supers && op_pairs(op, m->cfg.members->open);
+}
+
+/* One more than those that are preallocated. */
+static struct ddr_meta_op *op_new(struct ddr_metaio *m, bool supers)
+{
+	struct ddr_meta_op *op = calloc(1, sizeof(*op));
+	uint8_t *block = op ? blocks_new(1) : NULL;
+
+	if (block && op_init(op, m, block, supers))
+		return op;
+	if (block)
+		op_free(op);
+	else
+		free(op);
+	return NULL;
 }
 
 static void free_list(struct qb_list_head *head)
@@ -55,7 +98,26 @@ static void metaio_free(struct ddr_metaio *m)
 	free_list(&m->free_one);
 	free_list(&m->free_all);
 	ddr_members_put(m->cfg.members);
+	free(m->ops);
+	free(m->blocks);
 	free(m);
+}
+
+static bool preallocate(struct ddr_metaio *m)
+{
+	m->ops = calloc(m->cfg.operations, sizeof(*m->ops));
+	m->blocks = blocks_new(m->cfg.operations);
+	if (!m->ops || !m->blocks)
+		return false;
+	for (unsigned int i = 0; i < m->cfg.operations; i++) {
+		struct ddr_meta_op *op = &m->ops[i];
+		bool fits = op_init(op, m, m->blocks + (size_t)i * DDR_META_BLOCK, i < SUPERS);
+
+		qb_list_add_tail(&op->list, i < SUPERS ? &m->free_all : &m->free_one);
+		if (!fits)
+			return false;
+	}
+	return true;
 }
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg)
@@ -71,23 +133,25 @@ int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg
 	qb_list_init(&m->free_one);
 	qb_list_init(&m->free_all);
 	qb_list_init(&m->busy);
-	for (unsigned int i = 0; i < cfg->operations; i++) {
-		bool all = i < 4;	/* superblock writes are rare and run one after the other */
-		struct ddr_meta_op *op = op_new(m, all);
-
-		if (!op)
-			goto fail;
-		qb_list_add_tail(&op->list, all ? &m->free_all : &m->free_one);
-	}
-	ret = ddr_aio_open(&m->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, false);
-	if (ret)
-		goto fail;
-	*out = m;
-	return 0;
-
-fail:
-	metaio_free(m);
+	if (preallocate(m))
+		ret = ddr_aio_open(&m->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, false);
+	if (ret == 0)
+		*out = m;
+	else
+		metaio_free(m);
 	return ret;
+}
+
+int ddr_metaio_prepare(struct ddr_metaio *m, unsigned int member)
+{
+	struct qb_list_head *const lists[] = { &m->free_all, &m->busy };
+	struct ddr_meta_op *op;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		qb_list_for_each_entry(op, lists[i], list)
+			if (op->supers && !op_pairs(op, 1u << member))
+				return -ENOMEM;
+	return 0;
 }
 
 void ddr_metaio_close(struct ddr_metaio *m)
@@ -111,19 +175,19 @@ void ddr_metaio_close(struct ddr_metaio *m)
 
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members)
 {
-	bool all = ddr_meta_of_supers(kind);
-	struct qb_list_head *head = all ? &m->free_all : &m->free_one;
+	bool supers = ddr_meta_of_supers(kind);
+	struct qb_list_head *head = supers ? &m->free_all : &m->free_one;
 	struct ddr_meta_op *op;
 
 	if (!qb_list_empty(head)) {
 		op = qb_list_first_entry(head, struct ddr_meta_op, list);
 		qb_list_del(&op->list);
 	} else {
-		op = op_new(m, all);
-		if (!op) {
-			qb_log(LOG_CRIT, "array '%s': out of memory for metadata operations; ddraidd ends, and systemd starts it again", m->cfg.members->array);
-			abort();
-		}
+		op = op_new(m, supers);
+	}
+	if (!op || (supers && !op_pairs(op, members & m->cfg.members->open))) {
+		qb_log(LOG_CRIT, "array '%s': out of memory for metadata operations; ddraidd ends, and systemd starts it again", m->cfg.members->array);
+		abort();
 	}
 	op->kind = kind;
 	op->io = io;
@@ -136,7 +200,7 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 
 void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member)
 {
-	return op->blocks + (op->supers ? 2 * (size_t)member * DDR_META_BLOCK : 0);
+	return op->supers && op->supers->pair[member] ? op->supers->pair[member] : op->block;
 }
 
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
@@ -257,7 +321,7 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 		if (ddr_meta_of_supers(op->kind))
 			ddr_meta_super_begin(op, i);
 		else
-			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->blocks, op->offset);
+			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->block, op->offset);
 	}
 	if (!op->waiting)
 		op->deadline_ms = 0;	/* there is nothing to wait for: the next tick reports it */

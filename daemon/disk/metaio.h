@@ -57,6 +57,11 @@ struct ddr_metaio_config {
 struct ddr_meta_op;
 
 int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg);
+/*
+ * @member gets a device, or another one: allocates what writes of its superblocks need, so that these do not have to. -ENOMEM: it must not get
+ * that device now. Members whose devices were open before ddr_metaio_open() need no call.
+ */
+int ddr_metaio_prepare(struct ddr_metaio *m, unsigned int member);
 /* done() is not called any more. Memory and members are freed with the last request in flight; ddr_members_keep() is called as requests end. */
 void ddr_metaio_close(struct ddr_metaio *m);
 
@@ -66,7 +71,10 @@ void ddr_metaio_close(struct ddr_metaio *m);
  * and its successor starts afresh.
  */
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members);
-/* The block for @member: for log and map the same one for all members, for superblocks one for each. */
+/*
+ * The block for @member: for log and map the same one for all members, for superblocks one for each, but the same one for all without a device,
+ * which it is not sent to.
+ */
 void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member);
 /*
  * For superblocks and checks: the members are identified by the array's superblocks as they are (@now) and as they will be (@next;

@@ -39,7 +39,7 @@ struct ddr_meta_op {
 	uint64_t deadline_ms;
 	uint64_t timeout_ms;
 	uint64_t offset;
-	uint8_t *blocks;		/* for superblocks two for each member: to write, and as read; else one */
+	uint8_t *block;			/* for all members alike. Of superblocks: for members without a device, so it is not sent anywhere */
 	struct ddr_meta_supers *supers;	/* if it has room for superblocks; else NULL */
 	struct ddr_aio_req req[DDR_MAX_MEMBERS];
 };
@@ -50,11 +50,14 @@ struct ddr_meta_supers {
 	uint8_t uuid[2][DDR_MAX_MEMBERS][DDR_UUID_LEN];	/* of each member, now and after the change */
 	uint64_t offset[DDR_SB_COPIES];
 	struct ddr_meta_super member[DDR_MAX_MEMBERS];
+	uint8_t *pair[DDR_MAX_MEMBERS];		/* two blocks for each member that had a device here: to write, and as read. They stay */
 };
 
 struct ddr_metaio {
 	struct ddr_metaio_config cfg;
 	struct ddr_aio *aio;
+	struct ddr_meta_op *ops;	/* those that are preallocated, in one piece ... */
+	uint8_t *blocks;		/* ... and their blocks */
 	struct qb_list_head free_one, free_all, busy;
 	uint64_t now_ms;		/* time of the last tick or operation */
 	bool closing;

@@ -27,7 +27,7 @@ static struct ddr_meta_super *state_of(struct ddr_meta_op *op, unsigned int memb
 
 static uint8_t *written(struct ddr_meta_op *op, unsigned int member)
 {
-	return op->blocks + 2 * (size_t)member * DDR_META_BLOCK;
+	return op->supers->pair[member];
 }
 
 static uint8_t *read_buffer(struct ddr_meta_op *op, unsigned int member)

@@ -12,8 +12,8 @@
 
 #include "lib/cluster/sm.h"
 
-/* All outputs of one step fit, even if each was the longest message. */
-#define DDR_QUEUE_BYTES	(DDR_SM_MAX_OUT * (DDR_SM_MSG_MAX + (uint32_t)sizeof(uint32_t)))
+/* All outputs of one step fit, even if each was a message, and as many as possible of them long. A further step waits for deliveries before it sends as much. */
+#define DDR_QUEUE_BYTES	(DDR_SM_MAX_OUT * (DDR_SM_MSG_SHORT + (uint32_t)sizeof(uint32_t)) + DDR_SM_MSG_LONG * (DDR_SM_MSG_MAX + (uint32_t)sizeof(uint32_t)))
 
 struct ddr_queue {
 	unsigned int n;			/* messages */

@@ -16,7 +16,7 @@
 
 #include <ddraid/uapi.h>
 
-#define DDR_KCHAN_QUEUE	4096u	/* the largest number of records that may be queued for the kernel */
+#define DDR_KCHAN_QUEUE	2048u	/* the largest number of records that may be queued for the kernel */
 
 enum ddr_kctl_what {
 	DDR_KCTL_APPEARED, DDR_KCTL_RESUMED, DDR_KCTL_REMOVED,

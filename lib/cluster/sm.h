@@ -52,8 +52,8 @@
  *	LEAVE counts as failed: it is fenced, or must return and declare what its kernel holds. From
  *	OP_LEAVE on the driver reports before each step whether one of its writes may still land (ddr_sm_landing());
  *  - messages are at most DDR_SM_MSG_MAX bytes. A step sends few of them, except for the state for a
- *	joiner, of which at most DDR_SM_CHUNKS are in flight. The driver queues, in order, what the group
- *	does not take at once (TRY_AGAIN), and drops the rest when the instance ends.
+ *	joiner, of which at most DDR_SM_CHUNKS are in flight, and few long ones (DDR_SM_MSG_LONG). The driver queues, in order, what the
+ *	group does not take at once (TRY_AGAIN), and drops the rest when the instance ends.
  *
  * Units: regions, blocks and members as each field says. Node ids are corosync's
  * (never 0). Times are milliseconds of a monotonic clock, given by TICK.
@@ -75,6 +75,8 @@
 #define DDR_SM_MAX_OUT		512u	/* outputs of one step */
 #define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
 #define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are in flight at once */
+#define DDR_SM_MSG_SHORT	128u	/* bytes of a message, except for ... */
+#define DDR_SM_MSG_LONG		32u	/* ... at most this many of a step: parts of the state, changes of the map, what a writer has done */
 
 enum ddr_in_type {
 	DDR_IN_NONE = 0,	/* continue emitting */

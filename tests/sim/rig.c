@@ -63,6 +63,16 @@ struct ddr_sm *rig_sm(const struct ddr_sm_config *cfg)
 
 /* ---- ticks that are not due ------------------------------------------------------ */
 
+/* A driver has room for the messages that sm.h promises. */
+static bool sends_too_much(const struct ddr_outputs *out)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < out->n; i++)
+		n += out->out[i].type == DDR_OUT_MCAST && out->out[i].msg_len > DDR_SM_MSG_SHORT;
+	return n > DDR_SM_MSG_LONG;
+}
+
 const char *rig_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)
 {
 	bool early = in->type == DDR_IN_TICK && in->now_ms < ddr_sm_due(sm);
@@ -79,6 +89,8 @@ const char *rig_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_o
 		why = "a tick that was not due had outputs: a wait does not ask for its tick (ddr_sm_time())";
 	else if (before && !refused && !ddr_sm_same(before, sm, size))
 		why = "a tick that was not due changed the state: a wait does not ask for its tick (ddr_sm_time())";
+	else if (sends_too_much(out))
+		why = "a step sends more long messages than its driver has to queue (DDR_SM_MSG_LONG)";
 	free(before);
 	return why;
 }

@@ -61,6 +61,7 @@ static struct {
 	struct ddr_table *table;	/* that is being loaded */
 	struct ddr_grow *grow[DDR_MAX_MEMBERS];	/* members that are being prepared */
 	int grow_fails;
+	bool prepare_fails;		/* no memory for the superblocks of one more member */
 	uint64_t job_blocks;		/* as passed to the jobs */
 	struct ddr_finder *finder;	/* that looks for devices */
 	unsigned int found_freed;

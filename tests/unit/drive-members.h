@@ -15,6 +15,12 @@ void ddr_metaio_close(struct ddr_metaio *m)
 	(void)m;
 }
 
+int ddr_metaio_prepare(struct ddr_metaio *m, unsigned int member)
+{
+	(void)m, (void)member;
+	return play.prepare_fails ? -ENOMEM : 0;
+}
+
 struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind kind, uint64_t io, uint32_t members)
 {
 	(void)m, (void)kind, (void)io, (void)members;

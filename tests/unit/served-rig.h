@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Arrays of one node on files, for test-no-memory.c: state machine, member I/O and channel are the real ones, the
+ * Arrays of one node on files, for test-memory.c and test-no-memory.c: state machine, member I/O and channel are the real ones, the
  * kernel is simulated.
  */
 #ifndef DDR_TESTS_UNIT_SERVED_RIG_H

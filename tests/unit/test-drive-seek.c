@@ -217,6 +217,25 @@ static void a_device_that_was_found_is_told(void **state)
 	end();
 }
 
+/* Writes to a member must not have to allocate: without memory for its superblocks it does not get its device yet. */
+static void a_device_for_which_there_is_no_memory_waits(void **state)
+{
+	struct ddr_array *a = begin_to_seek();
+
+	(void)state;
+	play.prepare_fails = true;
+	found(50);
+	assert_int_equal(play.last.type, DDR_IN_NONE);
+	assert_int_equal(play.replaced, 0);
+	play.prepare_fails = false;
+	tick(a);
+	assert_non_null(play.finder);
+	found(50);
+	assert_int_equal(play.last.type, DDR_IN_PRESENT);
+	assert_int_equal(play.replaced, 1u << PLACE);
+	end();
+}
+
 /* Finding S19: PLACE was left out of the start because its disk was locked. It is failed, then called back, once. */
 static void a_member_that_was_locked_is_called_back(void **state)
 {
@@ -477,6 +496,7 @@ int main(void)
 		cmocka_unit_test(a_member_failed_by_a_check_is_taken_back),
 		cmocka_unit_test(a_member_that_fails_repeatedly_is_not_taken_back),
 		cmocka_unit_test(a_device_that_was_found_is_told),
+		cmocka_unit_test(a_device_for_which_there_is_no_memory_waits),
 		cmocka_unit_test(a_member_that_was_locked_is_called_back),
 		cmocka_unit_test(the_device_that_is_open_is_not_opened_anew),
 		cmocka_unit_test(a_member_comes_back_when_its_old_requests_have_ended),

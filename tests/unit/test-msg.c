@@ -136,6 +136,26 @@ static void every_type_survives_the_wire(void **state)
 	}
 }
 
+/* Drivers have room for that (DDR_SM_MSG_LONG). */
+static void few_types_are_long(void **state)
+{
+	static const enum ddr_msg_type many[] = { DDR_M_STATE, DDR_M_MEMBER_DONE, DDR_M_MAP_SET, DDR_M_MAP_DONE };
+	size_t n = 0;
+
+	(void)state;
+	for (size_t t = 0; t < N_TYPES; t++) {
+		uint8_t buf[DDR_MSG_MAX];
+		struct ddr_msg m;
+
+		sample(&m, types[t]);
+		if (ddr_msg_encode(&m, buf, sizeof(buf)) <= DDR_SM_MSG_SHORT)
+			continue;
+		assert_true(n < sizeof(many) / sizeof(many[0]));
+		assert_int_equal(types[t], many[n++]);
+	}
+	assert_int_equal(n, sizeof(many) / sizeof(many[0]));
+}
+
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
 	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 14, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
@@ -301,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_type_survives_the_wire),
+		cmocka_unit_test(few_types_are_long),
 		cmocka_unit_test(the_bytes_are_little_endian_and_at_their_places),
 		cmocka_unit_test(any_other_length_is_refused),
 		cmocka_unit_test(another_magic_version_or_type_is_refused),

@@ -48,9 +48,18 @@ static void a_message_that_is_too_long_is_refused(void **state)
 	memset(&q, 0, sizeof(q));
 	assert_false(ddr_queue_put(&q, msg, DDR_SM_MSG_MAX + 1));
 	assert_int_equal(q.n + q.used, 0);
-	for (unsigned int i = 0; i < DDR_SM_MAX_OUT; i++)
+}
+
+static void all_messages_of_a_step_fit(void **state)
+{
+	static const uint8_t msg[DDR_SM_MSG_MAX];
+
+	(void)state;
+	memset(&q, 0, sizeof(q));
+	for (unsigned int i = 0; i < DDR_SM_MSG_LONG; i++)
 		assert_true(ddr_queue_put(&q, msg, DDR_SM_MSG_MAX));
-	assert_false(ddr_queue_put(&q, msg, 0));
+	for (unsigned int i = 0; i < DDR_SM_MAX_OUT - DDR_SM_MSG_LONG; i++)
+		assert_true(ddr_queue_put(&q, msg, DDR_SM_MSG_SHORT));
 }
 
 int main(void)
@@ -58,6 +67,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_of_all_lengths_stay_in_order),
 		cmocka_unit_test(a_message_that_is_too_long_is_refused),
+		cmocka_unit_test(all_messages_of_a_step_fit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

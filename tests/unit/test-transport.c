@@ -6,7 +6,7 @@
  */
 #include "tests/unit/transport-rig.h"
 
-#define QUEUE	DDR_SM_MAX_OUT	/* of both transports: that many of the longest messages */
+#define QUEUE	(DDR_QUEUE_BYTES / (DDR_SM_MSG_MAX + (uint32_t)sizeof(uint32_t)))	/* of both transports: that many of the longest messages fit */
 
 static void fill(struct ddr_transport *t)
 {
