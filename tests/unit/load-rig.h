@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An array that is loaded from files that are called devices; some hang, or are locked. For test-load.c and test-load-area.c. */
+/* An array that is loaded from files that are called devices; some hang, or are locked. For test-load.c, test-load-area.c and test-load-table.c. */
 #ifndef DDR_TESTS_UNIT_LOAD_RIG_H
 #define DDR_TESTS_UNIT_LOAD_RIG_H
 
