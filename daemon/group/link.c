@@ -45,6 +45,7 @@ static void close_handle(struct ddr_link *l)
 	l->open = l->joined = false;
 	ddr_link_stop_timer(l, &l->timer);
 	ddr_link_stop_timer(l, &l->silence);
+	ddr_link_stop_timer(l, &l->pulse);
 	qb_loop_poll_del(l->d->loop, l->fd);
 	cpg_finalize(l->handle);
 }
@@ -205,6 +206,9 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 		if (l->rider[i])
 			l->rider[i]->events->message(l->rider[i]->ctx, node, msg, (uint32_t)len);
 		return;
+	case DDR_GROUP_EXCLUDED:
+		lose(l, "the other nodes heard nothing from this daemon for ten seconds, and declared it dead; if fencing is set up they fence this node");
+		return;
 	case DDR_GROUP_TAKEN:
 		ddr_link_tell(l);
 	}
@@ -320,7 +324,9 @@ static int connect_link(struct ddr_link *l)
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
 	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
+	l->outs = 0;
 	try_join(l);
+	ddr_link_pulse(l);
 	return 0;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What link.c (the connection to corosync), link_tell.c (what the arrays are told) and link_wait.c (what they wait for) share. Nobody else includes it. */
+/*
+ * What link.c (the connection to corosync), link_tell.c (what the arrays are told), link_wait.c (what they wait for) and link_pulse.c (who is silent)
+ * share. Nobody else includes it.
+ */
 #ifndef DDR_DAEMON_LINK_INT_H
 #define DDR_DAEMON_LINK_INT_H
 
@@ -22,6 +25,8 @@ struct ddr_link {
 	struct ddr_rider *dead;		/* those that left meanwhile */
 	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
 	qb_loop_timer_handle silence;	/* something waits: whether it lasts is looked at again */
+	qb_loop_timer_handle pulse;
+	uint64_t outs;			/* name of the set of nodes whose daemons are excluded, as the arrays know it */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
 	cs_error_t refusal;		/* the last logged error of a message or of the join */
@@ -45,6 +50,11 @@ void ddr_link_watch(struct ddr_link *l);
 void ddr_link_watch_later(struct ddr_link *l);
 /* Is a process in the array's own group that is not known from the group of the daemons? */
 bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r);
+
+/* Pulses begin; they end with the timer. */
+void ddr_link_pulse(struct ddr_link *l);
+/* Processes that were excluded since it was called last are logged, and the arrays learn that their nodes do not count for the quorum. */
+void ddr_link_tell_excluded(struct ddr_link *l);
 
 /* Corosync's ring id as one number, the same on all nodes and for both services. */
 uint64_t ddr_link_ring(const struct ddr_ring_id *ring);

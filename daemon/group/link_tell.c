@@ -12,6 +12,7 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/link_int.h"
+#include "lib/node/verdict.h"
 
 void ddr_link_stop_timer(struct ddr_link *l, qb_loop_timer_handle *timer)
 {
@@ -73,8 +74,13 @@ void ddr_link_tell_quorum(struct ddr_link *l, unsigned int i)
 	if (!r || !r->told_any || r->quorum_serial == q->serial)
 		return;
 	if (!l->group.meets || !q->quorate) {
+		uint32_t node[DDR_COROSYNC_NODES], n = 0;
+
+		for (uint32_t k = 0; k < q->n; k++)	/* the machine of a daemon that is excluded runs, but nothing of it counts */
+			if (!ddr_verdict_node_out(&l->group, q->node[k]))
+				node[n++] = q->node[k];
 		r->quorum_serial = q->serial;
-		r->events->quorum(r->ctx, q->node, q->n, q->quorate, ddr_link_ring(&q->ring));
+		r->events->quorum(r->ctx, node, n, q->quorate, ddr_link_ring(&q->ring));
 	} else if (r->withheld_serial != q->serial) {
 		withhold_quorum(l, r, ddr_link_ring(&q->ring));
 	}
@@ -153,6 +159,7 @@ void ddr_link_tell(struct ddr_link *l)
 {
 	while (l->open && l->group.changed) {
 		l->group.changed = false;
+		ddr_link_tell_excluded(l);
 		for (unsigned int i = 0; i < DDR_NODE_RIDES && l->open; i++) {
 			tell_views(l, i);
 			ddr_link_tell_quorum(l, i);

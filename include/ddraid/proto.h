@@ -139,18 +139,26 @@ enum ddr_map_op {
 #define DDR_NODE_VERSION	1u
 #define DDR_NODE_HEADER		16u		/* bytes */
 #define DDR_NODE_RIDES		64u		/* arrays of one daemon */
-#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES)	/* bytes, header included */
+#define DDR_NODE_OUTS		64u		/* processes that a HELLO names as excluded */
+#define DDR_NODE_VOTERS		128u		/* nodes of a VERDICT: as many as there may be processes in the group */
+#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES + 8u * DDR_NODE_OUTS)	/* bytes, header included: of the longest, a HELLO */
 
 /* Flags of the HELLO of a node. */
 #define DDR_NODE_FIRST		1u		/* none of the sender has been delivered yet */
 
 enum ddr_node_msg_type {
 	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u16 lowest, u16 highest format of
-					 * superblocks that it knows, u32 n, u32 0, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_FIRST), u64 ring,
-					 * u32 node, u32 pid: of the round (lib/node/version.h); then n times what RIDE has: the arrays in which it takes part */
+					 * superblocks that it knows, u32 n, u32 x, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_FIRST), u64 ring,
+					 * u32 node, u32 pid: of the round (lib/node/version.h); then n times what RIDE has: the arrays in which it takes part; then
+					 * x times (u32 node, u32 pid): processes of the group that are excluded */
 	DDR_N_RIDE		= 2,	/* u8[16] array uuid, u32 number (not 0), u32 0: the sender takes part in the array from here on */
 	DDR_N_OFF		= 3,	/* as RIDE: it does not any more */
+	DDR_N_PULSE		= 4,	/* u64 counter (not 0): the sender's loop runs. It may be longer */
+	DDR_N_VERDICT		= 5,	/* u64 ring, u64 name of the last message that was heard, u32 node, u32 pid: of the silent process; u32 votes of
+					 * the partition, u32 votes that a quorum needs, u32 flags (DDR_VERDICT_*), u32 n, then n times (u32 node, u32
+					 * votes): each node of the group */
 	DDR_N_READY		= 8,	/* u64 turn, u64 ring, u32 node, u32 pid: of the round. The sender misses no node, as far as it has arrays */
 };
+#define DDR_VERDICT_TWO_NODE	1u		/* one node of two has quorum alone */
 
 #endif

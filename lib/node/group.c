@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/node/group.h"
+#include "lib/node/verdict.h"
 #include "lib/wire/msg.h"
 
 void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest)
@@ -82,21 +83,44 @@ static void begin_ride(struct ddr_group *g, struct ddr_group_process *p, const s
 	g->changed = true;
 }
 
-static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_msg *m)
+static void exclude(struct ddr_group *g, struct ddr_group_process *p)
+{
+	if (!p->silence.out)
+		ddr_version_turn(g, p->id.node, p->id.pid);
+	ddr_verdict_exclude(p);
+	p->vote = (struct ddr_group_vote){ 0 };
+	end_rides(g, p);
+	g->changed = true;
+}
+
+static void list_rides_of(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_hello *h)
 {
 	for (uint32_t i = p->n; i-- > 0;) {
 		bool listed = false;
 
-		for (uint32_t j = 0; j < m->hello.n; j++)
-			listed |= memcmp(&m->hello.ride[j], &p->ride[i], sizeof(p->ride[i])) == 0;
+		for (uint32_t j = 0; j < h->n; j++)
+			listed |= memcmp(&h->ride[j], &p->ride[i], sizeof(p->ride[i])) == 0;
 		if (!listed)
 			end_ride(g, p, i);
 	}
-	for (uint32_t j = 0; j < m->hello.n; j++)
-		begin_ride(g, p, &m->hello.ride[j]);
+	for (uint32_t j = 0; j < h->n; j++)
+		begin_ride(g, p, &h->ride[j]);
+}
+
+static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_hello *h)
+{
 	g->changed |= !p->heard || !p->said;
 	p->heard = p->said = true;
-	ddr_version_hello(g, p, &m->hello);
+	ddr_version_hello(g, p, h);
+	/* also by one that is excluded itself: those who have joined since do not know that yet, and all must know the same */
+	for (uint32_t i = 0; i < h->n_out; i++) {
+		struct ddr_group_process *out = find(g, h->out[i]);
+
+		if (out)
+			exclude(g, out);
+	}
+	if (!p->silence.out)
+		list_rides_of(g, p, h);
 }
 
 /* ---- the group ---------------------------------------------------------------- */
@@ -104,7 +128,7 @@ static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct
 static bool node_said(const struct ddr_group *g, uint32_t node)
 {
 	for (unsigned int i = 0; i < g->n; i++)
-		if (g->process[i].id.node == node && g->process[i].said)
+		if (g->process[i].id.node == node && g->process[i].said && !g->process[i].silence.out)
 			return true;
 	return false;
 }
@@ -115,7 +139,7 @@ const struct ddr_group_process *ddr_group_unsaid(const struct ddr_group *g)
 	for (unsigned int i = 0; i < g->n; i++) {
 		const struct ddr_group_process *p = &g->process[i];
 
-		if (!p->said && (p->heard || !node_said(g, p->id.node)))
+		if (!p->silence.out && !p->said && (p->heard || !node_said(g, p->id.node)))
 			return p;
 	}
 	return ddr_version_unsaid(g);
@@ -172,6 +196,8 @@ bool ddr_group_members(struct ddr_group *g, const struct ddr_group_id *now, size
 	}
 	for (unsigned int i = 0; joined && i < g->n; i++)
 		g->process[i].said = false;
+	if (joined)
+		ddr_verdict_joined(g);
 	g->hello_due |= joined;
 	g->meets |= joined && (met || first);
 	g->held |= nodes;
@@ -200,10 +226,28 @@ bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id)
 
 /* ---- messages ----------------------------------------------------------------- */
 
+static void verdict(struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v)
+{
+	struct ddr_group_process *out = ddr_verdict_judge(g, p, v);
+
+	if (out)
+		exclude(g, out);
+}
+
+static void ride(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_msg *m)
+{
+	int at = ride_at(p, m->ride.uuid);
+
+	if (m->type == DDR_N_RIDE)
+		begin_ride(g, p, &m->ride);
+	else if (at >= 0 && p->ride[at].number == m->ride.number)
+		end_ride(g, p, (uint32_t)at);
+}
+
 static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_process *p, const uint8_t *msg, size_t len, const char **why)
 {
+	struct ddr_group_process *self = find(g, g->self);
 	struct ddr_node_msg m;
-	int at;
 
 	*why = ddr_node_msg_decode(msg, len, &m);
 	if (!*why && m.sender != p->id.node)
@@ -212,20 +256,20 @@ static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_proce
 		*why = "a process that has not said hello";
 	if (*why)
 		return DDR_GROUP_DROPPED;
-	if (m.type == DDR_N_HELLO) {
-		hello(g, p, &m);
-		meet(g);
-	} else if (m.type == DDR_N_READY) {
+	if (p->silence.out && m.type != DDR_N_HELLO)
+		return DDR_GROUP_TAKEN;
+	if (m.type == DDR_N_HELLO)
+		hello(g, p, &m.hello);
+	else if (m.type == DDR_N_VERDICT)
+		verdict(g, p, &m.verdict);
+	else if (m.type == DDR_N_READY)
 		ddr_version_ready(g, p, &m.ready);
-	} else if (m.type == DDR_N_RIDE) {
-		begin_ride(g, p, &m.ride);
-		ddr_version_turn(g, p->id.node, m.ride.number);
-	} else {
-		at = ride_at(p, m.ride.uuid);
-		if (at >= 0 && p->ride[at].number == m.ride.number)
-			end_ride(g, p, (uint32_t)at);
-	}
-	return DDR_GROUP_TAKEN;
+	else if (m.type != DDR_N_PULSE)
+		ride(g, p, &m);
+	else if (p == self)
+		ddr_verdict_pulse_back(g);
+	meet(g);
+	return self && self->silence.out ? DDR_GROUP_EXCLUDED : DDR_GROUP_TAKEN;
 }
 
 /* Both are in the view that was told last, and the sender still takes part as it did then. */
@@ -245,6 +289,8 @@ static enum ddr_group_answer of_array(struct ddr_group *g, struct ddr_group_proc
 
 	*why = ddr_msg_decode(msg, len, &m);
 	at = *why ? -1 : ride_at(p, m.uuid);
+	if (p->silence.out)
+		return DDR_GROUP_TAKEN;
 	if (!*why && at < 0)
 		*why = "message of an array in which the process takes no part";
 	if (*why)
@@ -266,6 +312,8 @@ enum ddr_group_answer ddr_group_deliver(struct ddr_group *g, struct ddr_group_id
 	struct ddr_group_process *p = find(g, from);
 
 	*why = NULL;
+	if (p)		/* whatever it says: the others count it too */
+		ddr_verdict_heard(p, msg, len);
 	if (from.node == g->self.node && from.pid != g->self.pid)
 		*why = "a process that is not ddraidd";
 	else if (!p)
@@ -333,43 +381,91 @@ static int next_array(const struct ddr_group *g)
 
 static size_t encode_hello(const struct ddr_group *g, struct ddr_node_msg *m, uint8_t *buf, size_t size)
 {
-	ddr_version_say(g, &m->hello);
+	struct ddr_node_hello *h = &m->hello;
+
+	ddr_version_say(g, h);
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
 		if (g->array[i].stage == DDR_GROUP_RIDES)
-			m->hello.ride[m->hello.n++] = g->array[i].ride;
+			h->ride[h->n++] = g->array[i].ride;
+	for (unsigned int i = 0; i < g->n && h->n_out < DDR_NODE_OUTS; i++)
+		if (g->process[i].silence.out)
+			h->out[h->n_out++] = g->process[i].id;
 	return ddr_node_msg_encode(m, buf, size);
+}
+
+void ddr_group_pulse(struct ddr_group *g)
+{
+	if (!g->pulse_away && ddr_group_knows(g, g->self))
+		g->pulse_due = true;
+}
+
+/* HELLO first: nothing else of a process counts before it. Ends before begins, which may be of the same array. */
+static enum ddr_node_msg_type next_type(const struct ddr_group *g, int at)
+{
+	if (g->hello_due)
+		return DDR_N_HELLO;
+	if (g->pulse_due)
+		return DDR_N_PULSE;
+	if (g->verdict_due)
+		return DDR_N_VERDICT;
+	if (at < 0)
+		return g->use.ready_due ? DDR_N_READY : (enum ddr_node_msg_type)0;
+	return g->array[at].stage == DDR_GROUP_ENDS ? DDR_N_OFF : DDR_N_RIDE;
 }
 
 size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = g->self.node };
-	int at;
+	int at = next_array(g);
+	struct ddr_node_msg m = { .type = next_type(g, at), .sender = g->self.node };
 
-	if (g->hello_due)
+	switch (m.type) {
+	case DDR_N_HELLO:
 		return encode_hello(g, &m, buf, size);
-	at = next_array(g);
-	if (at < 0 && !g->use.ready_due)
-		return 0;
-	if (at >= 0) {
-		m.type = g->array[at].stage == DDR_GROUP_ENDS ? DDR_N_OFF : DDR_N_RIDE;
+	case DDR_N_PULSE:
+		m.pulse.counter = g->pulse + 1;
+		break;
+	case DDR_N_VERDICT:
+		m.verdict = g->verdict;
+		break;
+	case DDR_N_RIDE:
+	case DDR_N_OFF:
 		m.ride = g->array[at].ride;
-	} else {
-		m.type = DDR_N_READY;
+		break;
+	case DDR_N_READY:
 		m.ready = (struct ddr_node_ready){ .turn = g->use.turn, .round = g->use.round };
+		break;
+	default:
+		return 0;
 	}
 	return ddr_node_msg_encode(&m, buf, size);
 }
 
 void ddr_group_sent(struct ddr_group *g)
 {
-	int at = g->hello_due ? -1 : next_array(g);
+	int at = next_array(g);
 
-	if (g->hello_due)
+	switch (next_type(g, at)) {
+	case DDR_N_HELLO:
 		g->hello_due = false;
-	else if (at >= 0)
-		g->array[at].stage = g->array[at].stage == DDR_GROUP_ENDS ? DDR_GROUP_FREE : DDR_GROUP_RIDES;
-	else
+		break;
+	case DDR_N_PULSE:
+		g->pulse++;
+		g->pulse_due = false;
+		g->pulse_away = true;
+		break;
+	case DDR_N_VERDICT:
+		g->verdict_due = false;
+		break;
+	case DDR_N_RIDE:
+		g->array[at].stage = DDR_GROUP_RIDES;
+		break;
+	case DDR_N_OFF:
+		g->array[at].stage = DDR_GROUP_FREE;
+		break;
+	case DDR_N_READY:
 		g->use.ready_due = false;
+		break;
+	}
 }
 
 /* ---- views -------------------------------------------------------------------- */

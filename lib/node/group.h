@@ -14,6 +14,9 @@
  *   same message for all, a view has only those that were in the view before. They must do nothing that needs a quorum meanwhile: the
  *   others, which they do not see yet, count for it.
  * A HELLO lists what its sender took part in when it was sent. That is right at its delivery too, since its RIDE and OFF come in order.
+ *
+ * A process that has stopped stays in the group. The others find out by their pulses, and exclude it by a verdict (verdict.h): it takes part
+ * in nothing any more, as if it had left.
  */
 #ifndef DDR_LIB_NODE_GROUP_H
 #define DDR_LIB_NODE_GROUP_H
@@ -28,6 +31,16 @@
 #define DDR_GROUP_PROCESSES	128u	/* of the group: as many as corosync allows */
 #define DDR_GROUP_NODES		64u	/* of a view */
 
+/* What is known of the silence of a process. verdict.c is the only code that changes it. */
+struct ddr_silence {
+	uint64_t name;			/* of all that it has sent since a process joined last: the same for all */
+	uint32_t pulses;		/* of our own, that were delivered since its last message */
+	uint64_t turn_ms;		/* when this node sends a verdict on it; 0: it is not silent */
+	bool out;			/* it is excluded */
+	bool out_logged;		/* the owner's */
+	bool out_said;			/* and all know that who were in the group when a process joined last, or have heard a hello since */
+};
+
 struct ddr_group_process {
 	struct ddr_group_id id;
 	bool heard;			/* it has said hello: it is a ddraidd */
@@ -35,6 +48,7 @@ struct ddr_group_process {
 	struct ddr_group_vote vote;
 	uint32_t n;			/* arrays in which it takes part */
 	struct ddr_ride ride[DDR_NODE_RIDES];
+	struct ddr_silence silence;
 };
 
 /* The nodes of a view in ascending order, and the number of each one's ride: another ride of a node has another number. */
@@ -73,6 +87,10 @@ struct ddr_group {
 	bool meets;			/* not all have said hello since partitions have met, or since this process joined */
 	bool hello_due;
 	bool changed;			/* there may be news for the arrays; the owner resets it before it asks for them */
+	uint64_t pulse;			/* counter of the last one that was sent */
+	bool pulse_due, pulse_away;	/* it is to be sent; the last one has not come back yet */
+	bool verdict_due;		/* @verdict is to be sent */
+	struct ddr_node_verdict verdict;
 	struct ddr_group_array array[DDR_NODE_RIDES];
 };
 
@@ -94,6 +112,7 @@ enum ddr_group_answer {
 	DDR_GROUP_DROPPED,		/* it is not of this protocol, or its sender may not send it; @why says it */
 	DDR_GROUP_TAKEN,		/* it is of the group itself, or of an array but not of the last view */
 	DDR_GROUP_OF_ARRAY,		/* it is one of array number @array */
+	DDR_GROUP_EXCLUDED,		/* it excludes this process, and nothing that follows counts */
 };
 enum ddr_group_answer ddr_group_deliver(struct ddr_group *g, struct ddr_group_id from, const uint8_t *msg, size_t len, unsigned int *array,
 					const char **why);
@@ -120,6 +139,9 @@ enum ddr_group_news {
 	DDR_GROUP_CROWD,		/* more than DDR_GROUP_NODES nodes take part; said once. The last view stays, if there was one */
 };
 enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v);
+
+/* Every DDR_PULSE_MS: a pulse is to be sent, if the last one has come back. */
+void ddr_group_pulse(struct ddr_group *g);
 
 /* Is it a process of the group that has said hello? */
 bool ddr_group_knows(const struct ddr_group *g, struct ddr_group_id id);

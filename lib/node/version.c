@@ -52,14 +52,16 @@ void ddr_version_ring(struct ddr_group *g)
 
 void ddr_version_hello(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_hello *hello)
 {
-	p->vote.lowest = hello->lowest;
-	p->vote.highest = hello->highest;
-	p->vote.lowest_format = hello->lowest_format;
-	p->vote.highest_format = hello->highest_format;
-	p->vote.version = hello->version;
 	if (hello->flags & DDR_NODE_FIRST)
-		begin_round(g, p->id);
-	p->vote.said |= same_round(&hello->round, &g->use.round);
+		begin_round(g, p->id);	/* also of one that is excluded: not all may know that yet, and all are in the same round */
+	if (!p->silence.out) {
+		p->vote.lowest = hello->lowest;
+		p->vote.highest = hello->highest;
+		p->vote.lowest_format = hello->lowest_format;
+		p->vote.highest_format = hello->highest_format;
+		p->vote.version = hello->version;
+		p->vote.said |= same_round(&hello->round, &g->use.round);
+	}
 	g->use.known |= same_process(p->id, g->self);
 	g->use.judge_due = true;
 }
@@ -150,7 +152,7 @@ static bool node_said(const struct ddr_group *g, uint32_t node)
 const struct ddr_group_process *ddr_version_unsaid(const struct ddr_group *g)
 {
 	for (unsigned int i = 0; g->use.pending && i < g->n; i++)
-		if (!node_said(g, g->process[i].id.node))
+		if (!g->process[i].silence.out && !node_said(g, g->process[i].id.node))
 			return &g->process[i];
 	return NULL;
 }

@@ -37,6 +37,15 @@ static void walk_ride(struct ddr_walk *w, struct ddr_ride *r)
 		w->c.bad = true;
 }
 
+/* No node has the id 0. */
+static void walk_process(struct ddr_walk *w, struct ddr_group_id *p)
+{
+	p->node = walk32(w, p->node);
+	p->pid = walk32(w, p->pid);
+	if (p->node == 0)
+		w->c.bad = true;
+}
+
 static void walk_round(struct ddr_walk *w, struct ddr_node_round *r)
 {
 	r->ring = walk64(w, r->ring);
@@ -52,14 +61,48 @@ static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
 	h->lowest_format = walk16(w, h->lowest_format);
 	h->highest_format = walk16(w, h->highest_format);
 	h->n = walk32(w, h->n);
-	walk_zero(w);
+	h->n_out = walk32(w, h->n_out);
 	h->version = walk16(w, h->version);
 	h->flags = walk16(w, h->flags);
 	walk_round(w, &h->round);
-	if (h->lowest == 0 || h->lowest > h->highest || h->n > DDR_NODE_RIDES)
+	if (h->lowest == 0 || h->lowest > h->highest || h->n > DDR_NODE_RIDES || h->n_out > DDR_NODE_OUTS)
 		w->c.bad = true;
 	for (uint32_t i = 0; i < h->n && !w->c.bad; i++)
 		walk_ride(w, &h->ride[i]);
+	for (uint32_t i = 0; i < h->n_out && !w->c.bad; i++)
+		walk_process(w, &h->out[i]);
+}
+
+static void walk_pulse(struct ddr_walk *w, struct ddr_node_msg *m)
+{
+	m->pulse.counter = walk64(w, m->pulse.counter);
+	if (m->pulse.counter == 0)
+		w->c.bad = true;
+}
+
+static void walk_voters(struct ddr_walk *w, struct ddr_node_verdict *v)
+{
+	for (uint32_t i = 0; !w->c.bad && i < v->n; i++) {
+		v->node[i].node = walk32(w, v->node[i].node);
+		v->node[i].votes = walk32(w, v->node[i].votes);
+		w->c.bad |= v->node[i].node == 0;
+		for (uint32_t j = 0; j < i; j++)
+			w->c.bad |= v->node[j].node == v->node[i].node;
+	}
+}
+
+static void walk_verdict(struct ddr_walk *w, struct ddr_node_verdict *v)
+{
+	v->ring = walk64(w, v->ring);
+	v->name = walk64(w, v->name);
+	walk_process(w, &v->process);
+	v->total = walk32(w, v->total);
+	v->quorum = walk32(w, v->quorum);
+	v->flags = walk32(w, v->flags);
+	v->n = walk32(w, v->n);
+	if (v->flags & ~DDR_VERDICT_TWO_NODE || v->n > DDR_NODE_VOTERS)
+		w->c.bad = true;
+	walk_voters(w, v);
 }
 
 static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)
@@ -75,6 +118,12 @@ static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)
 	case DDR_N_RIDE:
 	case DDR_N_OFF:
 		walk_ride(w, &m->ride);
+		break;
+	case DDR_N_PULSE:
+		walk_pulse(w, m);
+		break;
+	case DDR_N_VERDICT:
+		walk_verdict(w, &m->verdict);
 		break;
 	default:
 		return false;
@@ -115,6 +164,11 @@ size_t ddr_node_msg_encode(const struct ddr_node_msg *msg, uint8_t *buf, size_t 
 	return size;
 }
 
+static bool may_be_longer(enum ddr_node_msg_type type)
+{
+	return type == DDR_N_HELLO || type == DDR_N_PULSE;
+}
+
 const char *ddr_node_msg_decode(const uint8_t *buf, size_t len, struct ddr_node_msg *msg)
 {
 	struct ddr_walk w = begin(buf, len, false);
@@ -130,7 +184,7 @@ const char *ddr_node_msg_decode(const uint8_t *buf, size_t len, struct ddr_node_
 		return "message of a node in another version";
 	if (length != len)
 		return "message of a node with a wrong length";
-	if (!walk_body(&w, msg) || (msg->type != DDR_N_HELLO && w.c.p != w.c.end))
+	if (!walk_body(&w, msg) || (!may_be_longer(msg->type) && w.c.p != w.c.end))
 		return "malformed message of a node";
 	return NULL;
 }

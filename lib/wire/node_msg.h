@@ -24,6 +24,11 @@ struct ddr_group_id {
 	uint32_t node, pid;
 };
 
+/* The votes that a node has for the quorum. */
+struct ddr_node_votes {
+	uint32_t node, votes;
+};
+
 /* What a hello belongs to: the membership of the cluster, and the process whose first hello was delivered last in it (node 0: none). */
 struct ddr_node_round {
 	uint64_t ring;
@@ -33,14 +38,22 @@ struct ddr_node_round {
 struct ddr_node_hello {
 	uint16_t lowest, highest, lowest_format, highest_format;
 	uint16_t version, flags;
-	uint32_t n;
+	uint32_t n, n_out;
 	struct ddr_node_round round;
 	struct ddr_ride ride[DDR_NODE_RIDES];
+	struct ddr_group_id out[DDR_NODE_OUTS];
 };
 
 struct ddr_node_ready {
 	uint64_t turn;
 	struct ddr_node_round round;
+};
+
+struct ddr_node_verdict {
+	uint64_t ring, name;
+	struct ddr_group_id process;
+	uint32_t total, quorum, flags, n;
+	struct ddr_node_votes node[DDR_NODE_VOTERS];	/* each node once */
 };
 
 struct ddr_node_msg {
@@ -50,6 +63,8 @@ struct ddr_node_msg {
 		struct ddr_node_hello hello;
 		struct ddr_node_ready ready;
 		struct ddr_ride ride;		/* and off */
+		struct { uint64_t counter; } pulse;
+		struct ddr_node_verdict verdict;
 	};
 };
 

@@ -112,12 +112,17 @@ static uint32_t machines(const struct sim *s, uint32_t part)
 	return n;
 }
 
-void cluster_word(struct sim *s, struct node *n, struct ddr_input *in)
+void cluster_members(const struct sim *s, const struct node *n, struct ddr_input *in)
 {
-	n->quorum_due = false;
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		if (s->node[i].up && !s->node[i].deaf && s->node[i].part == n->part)
 			in->nodes[in->n_nodes++] = s->node[i].id;
+}
+
+void cluster_word(struct sim *s, struct node *n, struct ddr_input *in)
+{
+	n->quorum_due = false;
+	cluster_members(s, n, in);
 	in->ring = n->q_ring = s->ring[n->part];
 	in->quorate = n->q_quorate = machines(s, n->part) * 2 > s->n_nodes;
 	n->quorate = n->q_quorate && n->q_ring == n->v_ring;

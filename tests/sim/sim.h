@@ -574,6 +574,8 @@ bool cluster_deliver(struct sim *s, struct node *n);
 bool cluster_quorum(struct sim *s, struct node *n);
 /* What the quorum service says to the node now. */
 void cluster_word(struct sim *s, struct node *n, struct ddr_input *in);
+/* The members of its partition, as the quorum service lists them. */
+void cluster_members(const struct sim *s, const struct node *n, struct ddr_input *in);
 void cluster_split(struct sim *s, uint32_t parts);
 void cluster_isolate(struct sim *s, struct node *n);
 void cluster_heal(struct sim *s);

@@ -319,6 +319,8 @@ static void read_message(struct process *p, const struct item *item)
 	case DDR_GROUP_DROPPED:		/* it was sent in another partition, or before the process took part again */
 	case DDR_GROUP_TAKEN:
 		break;
+	case DDR_GROUP_EXCLUDED:
+		fail_msg("nobody is silent here");
 	}
 }
 

@@ -315,7 +315,7 @@ static void more_nodes_than_a_view_has(void **state)
 /* What others send is believed only of themselves, and nothing that is not well formed. */
 static void hostile_messages(void **state)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES } }, back;
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS } }, back;
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
 	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
 	size_t len;
@@ -323,6 +323,8 @@ static void hostile_messages(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
 		m.hello.ride[i] = ride_of(i, i + 1);
+	for (unsigned int i = 0; i < DDR_NODE_OUTS; i++)
+		m.hello.out[i] = (struct ddr_group_id){ i + 1, i };
 	assert_int_equal(ddr_node_msg_encode(&m, buf, DDR_NODE_MSG_MAX - 1), 0);
 	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
 	assert_int_equal(len, DDR_NODE_MSG_MAX);
@@ -335,6 +337,9 @@ static void hostile_messages(void **state)
 	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
 	m.hello.n++;
 	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.hello.n -= 2;
+	m.hello.n_out++;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
 	begin_with(now, 2);
 	m = (struct ddr_node_msg){ .type = DDR_N_RIDE, .sender = 2, .ride = ride_of(0, 7) };
 	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_DROPPED);	/* it has not said hello */
@@ -345,6 +350,47 @@ static void hostile_messages(void **state)
 	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_DROPPED);
 	m.sender = 2;
 	assert_int_equal(deliver(2, 200, &m), DDR_GROUP_TAKEN);
+}
+
+static void hostile_verdicts(void **state)
+{
+	struct ddr_node_msg m = { .type = DDR_N_VERDICT, .sender = 2, .verdict = { .process = { 3, 300 }, .total = 3, .quorum = 2, .n = DDR_NODE_VOTERS } }, back;
+	struct ddr_node_msg pulse = { .type = DDR_N_PULSE, .sender = 2, .pulse = { .counter = 1ull << 63 } };
+	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
+	size_t len;
+
+	(void)state;
+	for (uint32_t i = 0; i < DDR_NODE_VOTERS; i++)
+		m.verdict.node[i] = (struct ddr_node_votes){ i + 1, i };
+	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
+	assert_true(len > 0);
+	for (size_t cut = 0; cut < len; cut++)
+		assert_non_null(ddr_node_msg_decode(buf, cut, &back));
+	assert_null(ddr_node_msg_decode(buf, len, &back));
+	assert_memory_equal(&back.verdict, &m.verdict, sizeof(m.verdict));
+	buf[8] = (uint8_t)(buf[8] + 8);
+	assert_non_null(ddr_node_msg_decode(buf, len + 8, &back));	/* it has no more to say */
+	m.verdict.node[7].node = 4;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);	/* a node twice */
+	m.verdict.node[7].node = 0;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.verdict.node[7].node = 8;
+	m.verdict.flags = DDR_VERDICT_TWO_NODE << 1;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.verdict.flags = DDR_VERDICT_TWO_NODE;
+	m.verdict.process.node = 0;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.verdict.process.node = 3;
+	m.verdict.n++;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	len = ddr_node_msg_encode(&pulse, buf, sizeof(buf));
+	for (size_t cut = 0; cut < len; cut++)
+		assert_non_null(ddr_node_msg_decode(buf, cut, &back));
+	buf[8] = (uint8_t)(buf[8] + 8);
+	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
+	assert_true(back.pulse.counter == pulse.pulse.counter);
+	pulse.pulse.counter = 0;
+	assert_int_equal(ddr_node_msg_encode(&pulse, buf, sizeof(buf)), 0);
 }
 
 int main(void)
@@ -360,6 +406,7 @@ int main(void)
 		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
 		cmocka_unit_test(more_nodes_than_a_view_has),
 		cmocka_unit_test(hostile_messages),
+		cmocka_unit_test(hostile_verdicts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

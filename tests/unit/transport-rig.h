@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Both transports, on a simulated library of corosync: for test-transport.c and test-transport-lost.c. */
+/* Both transports, on a simulated library of corosync: for test-transport.c, test-transport-lost.c and test-transport-silent.c. */
 #ifndef DDR_TESTS_UNIT_TRANSPORT_RIG_H
 #define DDR_TESTS_UNIT_TRANSPORT_RIG_H
 
@@ -33,6 +33,7 @@ static struct {
 	unsigned int tried;		/* cpg_join() */
 	uint64_t epoch;			/* of the connection to corosync */
 	bool down;
+	bool no_votes;			/* the quorum service does not answer */
 	struct ddr_corosync_listener *listener;
 	struct ddr_transport *leaves;	/* left when an event is told */
 	unsigned int told;		/* events of any kind */
@@ -234,6 +235,15 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 {
 	(void)c;
 	return &play.quorum;
+}
+
+bool ddr_corosync_votes(const struct ddr_corosync *c, struct ddr_votes *votes, struct ddr_node_votes *node, uint32_t n)
+{
+	(void)c;
+	*votes = (struct ddr_votes){ .total = 3, .quorum = 2 };
+	for (uint32_t i = 0; i < n; i++)
+		node[i].votes = 1;
+	return !play.no_votes;
 }
 
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)

@@ -9,6 +9,7 @@
 #include <corosync/cmap.h>
 #include <corosync/cpg.h>
 #include <corosync/quorum.h>
+#include <corosync/votequorum.h>
 
 #include "twin.h"
 
@@ -320,6 +321,33 @@ cs_error_t quorum_dispatch(quorum_handle_t handle, cs_dispatch_flags_t types)
 	twin_file(me->quorum_fd)->count = 0;
 	in = in ? in : &first;
 	MINE(service).quorum_notify_fn(handle, in->quorate, (struct quorum_ring_id){ .nodeid = 1, .seq = in->ring }, in->n_nodes, in->nodes);
+	return CS_OK;
+}
+
+/* ---- votes: each node has one ------------------------------------------------------ */
+
+cs_error_t votequorum_initialize(votequorum_handle_t *handle, votequorum_callbacks_t *callbacks)
+{
+	(void)callbacks;
+	if (refused())
+		return CS_ERR_LIBRARY;
+	*handle = 1;
+	return CS_OK;
+}
+
+cs_error_t votequorum_finalize(votequorum_handle_t handle)
+{
+	(void)handle;
+	return CS_OK;
+}
+
+cs_error_t votequorum_getinfo(votequorum_handle_t handle, unsigned int node, struct votequorum_info *info)
+{
+	struct ddr_input in = { .type = DDR_IN_QUORUM };
+
+	(void)handle;
+	cluster_members(me->s, me->n, &in);
+	*info = (struct votequorum_info){ .node_id = node, .node_votes = 1, .total_votes = in.n_nodes, .quorum = me->s->n_nodes / 2 + 1 };
 	return CS_OK;
 }
 

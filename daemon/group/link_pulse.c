@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Pulses of this daemon, and verdicts on those that are silent (lib/node/verdict.h). See link.h.
+ *
+ * The pulse is sent by the loop that does the arrays' work, and by nothing else: it shows that this loop runs.
+ */
+#include <inttypes.h>
+
+#include <qb/qblog.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/link_int.h"
+#include "lib/node/verdict.h"
+
+static void on_pulse(void *data);
+
+void ddr_link_pulse(struct ddr_link *l)
+{
+	if (l->open && qb_loop_timer_add(l->d->loop, QB_LOOP_HIGH, DDR_PULSE_MS * QB_TIME_NS_IN_MSEC, l, on_pulse, &l->pulse))
+		qb_log(LOG_CRIT, "out of memory for a timer: this daemon sends no signs of life any more, so the other nodes fence this node. Free memory, "
+				 "then: systemctl restart ddraidd; the arrays stay up");
+}
+
+/* The quorum service and the group have the same membership. */
+static bool same_ring(const struct ddr_link *l)
+{
+	const struct ddr_quorum *q = ddr_corosync_quorum(l->d->corosync);
+
+	return l->group.ring_known && !l->group.held && q->quorate && ddr_link_ring(&q->ring) == l->group.ring;
+}
+
+/*
+ * The votes are asked for before the verdict is sent. If the membership changes in between, the verdict is delivered in another ring, and void.
+ * They are asked for only when a process is silent, and corosync answers from its own memory.
+ */
+static void accuse(struct ddr_link *l, const struct ddr_group_process *p)
+{
+	struct ddr_node_verdict v = { 0 };
+	char name[DDR_COROSYNC_NAME_LEN];
+	struct ddr_votes votes;
+	bool known;
+
+	ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name));
+	ddr_verdict_voters(&l->group, &v);
+	known = same_ring(l) && ddr_corosync_votes(l->d->corosync, &votes, v.node, v.n);
+	if (known) {
+		v.total = votes.total;
+		v.quorum = votes.quorum;
+		v.flags = votes.two_node ? DDR_VERDICT_TWO_NODE : 0;
+	}
+	if (!known || !ddr_verdict_quorate_without(&l->group, p, &v)) {
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; arrays wait for it, since the cluster "
+				    "would have no quorum without it. End the process there, or restart the node",
+		       p->id.node, name, p->id.pid);
+		return;
+	}
+	qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; asking the other nodes to declare it dead",
+	       p->id.node, name, p->id.pid);
+	ddr_verdict_send(&l->group, p, &v);
+}
+
+static void on_pulse(void *data)
+{
+	struct ddr_link *l = data;
+	const struct ddr_group_process *p;
+	bool before = ddr_link_begin_calls(l);
+
+	l->pulse = 0;
+	ddr_link_pulse(l);
+	ddr_group_pulse(&l->group);
+	p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
+	if (p)
+		accuse(l, p);
+	ddr_link_flush(l);
+	ddr_link_end_calls(l, before);
+}
+
+static void say_excluded(struct ddr_link *l, const struct ddr_group_process *p)
+{
+	char name[DDR_COROSYNC_NAME_LEN];
+
+	qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead, for it has sent nothing for ten seconds: arrays go on without "
+			"it as soon as the node is fenced. See there what the process waits for, or restart the node",
+	       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+}
+
+void ddr_link_tell_excluded(struct ddr_link *l)
+{
+	uint64_t outs = 0;
+
+	for (unsigned int i = 0; i < l->group.n; i++) {
+		struct ddr_group_process *p = &l->group.process[i];
+
+		if (p->silence.out && !p->silence.out_logged)
+			say_excluded(l, p);
+		p->silence.out_logged = p->silence.out;
+		if (ddr_verdict_node_out(&l->group, p->id.node))
+			outs += (uint64_t)p->id.node * 0x9e3779b97f4a7c15u;
+	}
+	if (outs == l->outs)
+		return;
+	l->outs = outs;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i])
+			l->rider[i]->quorum_serial = 0;
+}
