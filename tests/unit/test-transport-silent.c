@@ -101,6 +101,8 @@ static void who_was_excluded_leaves(void **state)
 	assert_true(play.lost);
 	assert_non_null(strstr(play.why, "declared it dead"));
 	assert_int_equal(play.open, 0);
+	assert_true(mcast(t, 1));			/* as to a ring that is no more */
+	assert_int_equal(play.sent, 0);
 	t->ops->leave(t);
 	assert_int_equal(ddr_transport_corosync.join(&again, &d, uuid, &events, NULL), 0);
 	assert_int_equal(play.open, 1);
