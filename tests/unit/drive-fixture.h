@@ -66,6 +66,7 @@ static struct {
 	struct ddr_finder *finder;	/* that looks for devices */
 	unsigned int found_freed;
 	bool takes_part;
+	bool complete;			/* the state machine misses no node */
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
 	uint64_t meta_delay, jobs_delay;	/* that they were given in all */

@@ -68,6 +68,26 @@ static void a_lost_group_is_no_quorum(void **state)
 	end();
 }
 
+/* The version of a view goes to the state machine with it; and the group hears whether a higher one would hurt a node that is missed. */
+static void the_version_is_given_on(void **state)
+{
+	struct ddr_array *a = begin(true);
+	const uint32_t node = 1, number = 7;
+
+	(void)state;
+	ddr_drive_transport_events.version(a, 99);
+	ddr_drive_transport_events.view(a, &node, &number, 1, 9);
+	assert_int_equal(play.last.type, DDR_IN_VIEW);
+	assert_int_equal(play.last.version, 99);
+	assert_false(ddr_drive_transport_events.complete(a));
+	play.complete = true;
+	assert_true(ddr_drive_transport_events.complete(a));
+	a->broken = "played";
+	assert_false(ddr_drive_transport_events.complete(a));
+	a->broken = NULL;
+	end();
+}
+
 /* What the array waits for in the group is an event, and status shows it until it has ended. */
 static void what_the_group_waits_for_is_said(void **state)
 {
@@ -572,7 +592,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quorum_and_messages_are_given_on), cmocka_unit_test(a_lost_group_is_no_quorum),
-		cmocka_unit_test(what_the_group_waits_for_is_said),
+		cmocka_unit_test(the_version_is_given_on), cmocka_unit_test(what_the_group_waits_for_is_said),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),
