@@ -44,7 +44,7 @@ def mutations():
         kind, _, name = finder.partition(":")
         where = {"unit": f"tests/unit/{name}.c", "scenario": f"tests/scenarios/{name}.txt",
                  "ddrsim": f"tests/sim (ddrsim --nodes {name})" if name else "tests/sim (ddrsim)",
-                 "daemons": f"tests/sim (ddrsim --daemon --nodes {name})" if name else "tests/sim (ddrsim --daemon)"}[kind]
+                 "daemons": f"tests/sim (ddrsim --daemon --nodes {name.replace(':', ' --finding ')})" if name else "tests/sim (ddrsim --daemon)"}[kind]
         yield [int(r) for r in rules.split(",")], path.stem, text.split("\n", 1)[0].lstrip("# "), where
     for path in sorted(HERE.glob("*/*.patch")):
         head = dict(re.findall(r"^(Rule|Breaks|Test): (.+)$", path.read_text().split("\n---")[0], re.M))

@@ -16,6 +16,10 @@
 
 static struct bus_event *push(struct sim *s, struct node *n)
 {
+	static struct bus_event nowhere;
+
+	if (n->stuck || (n->lasting && n->n_events == SIM_MAX_EVENTS))
+		return &nowhere;	/* nobody reads it any more */
 	if (n->n_events == SIM_MAX_EVENTS)
 		sim_violation(s, "more than %d messages wait at node %u", SIM_MAX_EVENTS, n->id);
 	memset(&n->events[n->n_events], 0, offsetof(struct bus_event, msg.bytes));
@@ -34,6 +38,10 @@ static void push_view(struct sim *s, struct node *to, uint32_t part, const uint3
 			e->nodes[e->n] = n->id;
 			e->pids[e->n++] = n->pid;
 		}
+	if (s->silent && s->node[s->silent - 1].part == part) {
+		e->nodes[e->n] = s->silent;
+		e->pids[e->n++] = SIM_SILENT_PID;
+	}
 }
 
 static bool together;	/* joins and leaves are collected into one view */
@@ -55,6 +63,16 @@ void cluster_together(struct sim *s, bool begin)
 	for (uint32_t p = 0; p < s->n_nodes && views_due && !begin; p++)
 		views(s, p);
 	views_due &= begin;
+}
+
+void cluster_silent(struct sim *s, const struct node *n)
+{
+	uint32_t part = n ? n->part : s->node[s->silent - 1].part;
+
+	sim_trace(s, "a process that says nothing %s", n ? "joins" : "leaves");
+	s->silent = n ? n->id : 0;
+	s->silent_ring = s->ring[part];
+	views(s, part);
 }
 
 void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t len)
@@ -79,11 +97,22 @@ void cluster_joined(struct sim *s, struct node *n)
 
 void cluster_gone(struct sim *s, struct node *n)
 {
-	if (!n->in_group)
+	if (!n->in_group || n->stuck)
 		return;
 	n->in_group = false;
 	n->n_events = n->n_outbox = 0;
 	views(s, n->part);
+}
+
+void cluster_unstick(struct sim *s, struct node *n)
+{
+	for (uint32_t m = 0; m < s->sb0.members && n->stuck; m++)
+		if (s->disk[m].hangs_until[n - s->node] > s->now)
+			return;
+	if (!n->stuck)
+		return;
+	n->stuck = false;
+	cluster_gone(s, n);
 }
 
 /* The oldest message of a node takes its place in the order. */
@@ -143,6 +172,14 @@ bool cluster_quorum(struct sim *s, struct node *n)
 	return true;
 }
 
+static void delivered(struct sim *s, const struct bus_message *m)
+{
+	struct ddr_msg msg;
+
+	if (!ddr_msg_decode(m->bytes, m->len, &msg) && msg.type == DDR_M_RECOVERED)
+		finding_recovered(s, msg.recover.slot, true);
+}
+
 bool cluster_deliver(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_MSG };
@@ -170,6 +207,8 @@ bool cluster_deliver(struct sim *s, struct node *n)
 	}
 	node_step(s, n, &in);
 	check_owners(s, n);
+	if (e.msg.len && s->finding)
+		delivered(s, &e.msg);
 	if (e.msg.len)
 		check_digest(s, n);
 	else
@@ -330,6 +369,8 @@ void cluster_power_off(struct sim *s, struct node *n)
 		return;
 	sim_trace(s, "node %u: power off", n->id);
 	n->up = false;
+	if (s->finding)
+		finding_power_off(s, n);
 	node_power(s, n);
 	n->leaving = n->left = n->gave_up = n->deaf = false;
 	parts(s, old);
@@ -345,6 +386,7 @@ bool cluster_power_on(struct sim *s, struct node *n)
 		return false;
 	parts(s, old);
 	n->up = true;
+	n->unlisted = false;
 	n->boot++;
 	sim_trace(s, "node %u: power on", n->id);
 	reconfigure(s, old);
@@ -369,8 +411,9 @@ void cluster_blackout(struct sim *s)
 /* Starts the daemon, unless a request of the last one is still in flight; the device of an evicted array is created again. */
 bool cluster_daemon_start(struct sim *s, struct node *n)
 {
-	if (!n->up || n->sm || !node_may_start(n))
+	if (!n->up || n->sm || !node_may_start(n) || n->stuck || s->silent == n->id)
 		return false;
+	n->recovered = false;
 	late_settle(s, n->id);	/* of the machine before its restart */
 	if (n->k.killed || n->left) {
 		if (kernel_in_flight(&n->k))
@@ -393,7 +436,7 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 			s->fence[i].pid = n->pid;
 			s->fence[i].target = out->node;
 			s->fence[i].failure = out->failure;
-			s->fence[i].hangs = sim_real && !s->calm && sim_chance(s, 10);
+			s->fence[i].hangs = sim_real && !s->calm && sim_chance(s, s->finding == FINDING_T9 ? 2 : 10);
 			return;
 		}
 	sim_violation(s, "more fencing under way than nodes could need");
@@ -407,14 +450,19 @@ static void cut_off(struct sim *s, uint32_t id)
 	s->stats[STAT_FENCED]++;
 }
 
+static bool hangs(const struct sim *s, uint32_t i)
+{
+	return s->fence[i].hangs && (!s->calm || s->finding == FINDING_T9);
+}
+
 bool cluster_fence_event(struct sim *s)
 {
 	uint32_t i = (uint32_t)sim_rand(s, SIM_MAX_FENCES);
 	struct act a = act_of(ACT_FENCE_ENDS, NULL);
 
-	for (uint32_t left = SIM_MAX_FENCES; left && !(s->fence[i].used && (!s->fence[i].hangs || s->calm)); left--)
+	for (uint32_t left = SIM_MAX_FENCES; left && !(s->fence[i].used && !hangs(s, i)); left--)
 		i = (i + 1) % SIM_MAX_FENCES;
-	if (!s->fence[i].used || (s->fence[i].hangs && !s->calm))
+	if (!s->fence[i].used || hangs(s, i))
 		return false;
 	a.node = (uint8_t)s->fence[i].by;
 	a.arg[0] = s->fence[i].target;
@@ -459,6 +507,7 @@ bool cluster_operator_fences(struct sim *s, struct node *n)
 	ddr_sm_get_status(n->sm, &st);
 	for (uint32_t i = 0; i < st.n_nodes && n->sm; i++)
 		if (st.node[i].failure && st.node[i].id != n->id) {
+			finding_fences(s, n->id, st.node[i].id, true);
 			cut_off(s, st.node[i].id);
 			in.node = st.node[i].id;
 			if (n->sm)

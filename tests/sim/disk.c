@@ -93,7 +93,7 @@ void disk_forget_daemon(struct sim *s, const struct node *n)
 void disk_back(struct sim *s, struct disk *d)
 {
 	d->full = false;
-	d->dead = d->failed = d->dropped = d->chosen = false;
+	d->dead = d->failed = d->dropped = d->chosen = d->exchanged = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	memset(d->hangs_until, 0, sizeof(d->hangs_until));
 	disk_drop_cache(d);

@@ -92,8 +92,10 @@ void node_check_sent(struct sim *s, const struct node *n, const struct ddr_outpu
 {
 	struct ddr_msg msg;
 
-	if (!ddr_msg_decode(out->msg, out->msg_len, &msg) && msg.type == DDR_M_RECOVERED)
-		check_recovered(s, n, msg.recover.slot);
+	if (ddr_msg_decode(out->msg, out->msg_len, &msg) || msg.type != DDR_M_RECOVERED)
+		return;
+	check_recovered(s, n, msg.recover.slot);
+	finding_recovered(s, msg.recover.slot, false);
 }
 
 /*

@@ -486,6 +486,8 @@ static bool node_at_rest(const struct sim *s, const struct node *n)
 {
 	static struct ddr_sm_status st;
 
+	if (n->lasting)
+		return true;
 	if (!n->up || !n->sm || n->n_events || n->n_outbox || n->quorum_due || node_io_count(n) || kernel_busy(&n->k) || n->resize)
 		return false;
 	ddr_sm_get_status(n->sm, &st);
@@ -508,6 +510,8 @@ static bool at_rest(const struct sim *s)
 
 void cluster_calm(struct sim *s)
 {
+	if (s->finding)
+		finding_calm(s);
 	world_calm(s);
 	s->calm = true;
 	cluster_heal(s);
@@ -515,7 +519,8 @@ void cluster_calm(struct sim *s)
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].full = false;
-		memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
+		if (!s->finding)
+			memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
 		s->disk[m].cut = 0;
 	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
@@ -524,16 +529,18 @@ void cluster_calm(struct sim *s)
 		if (!n->leaving)
 			go_on(s, n);
 	}
-	for (uint64_t limit = s->event + (sim_real ? 2000000 : 200000); !at_rest(s); s->event++) {
+	for (uint64_t limit = s->event + (s->finding ? 300000 : sim_real ? 2000000 : 200000); !at_rest(s); s->event++) {
 		struct node *n = any(s);
 
+		if (s->event == limit && s->finding)
+			finding_no_rest(s);
 		if (s->event == limit)
 			sim_violation(s, "liveness: it does not come to rest");
-		if (!n->up)
+		if (!n->up && !n->lasting)
 			cluster_power_on(s, n);
 		else if (s->fencing ? cluster_fence_event(s) : (sim_chance(s, 200) && (cluster_operator_fences(s, n), true)))
 			continue;
-		else if (cluster_daemon_start(s, n))
+		else if ((!n->gave_up || sim_chance(s, 200)) && cluster_daemon_start(s, n))	/* by the operator, who sees why */
 			continue;
 		else if (sim_chance(s, 40))
 			leave_go_on(s, n);
@@ -541,6 +548,7 @@ void cluster_calm(struct sim *s)
 			sim_tick(s, n, 300);
 	}
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
-		check_final(s, n);
+		if (!n->lasting)
+			check_final(s, n);
 }
 

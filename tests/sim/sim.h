@@ -27,6 +27,7 @@
  *	scale.c		the cost of operations in large clusters
  *	single.c	a world, the schedule of one node, liveness
  *	faults.c	failures of members, and what the operator does about members
+ *	finding.c	known defects that are looked for
  *	world.c		what befalls real daemons beside that: processes that stop, corosync that ends, calls that fail, events of devices
  *	main.c		options
  *
@@ -85,6 +86,7 @@ struct disk {
 	enum disk_fault once;	/* the next request of this kind fails */
 	bool full;		/* its pool is full: some writes get no space. That is no failure */
 	uint64_t full_until;	/* event at which that ends */
+	bool exchanged;		/* another disk is behind its devices (finding.c) */
 	uint32_t sour;		/* this many reads of a fix fail: it looks for a bad sector that was reported */
 };
 
@@ -268,6 +270,14 @@ struct node {
 	bool deaf;			/* corosync does not run on it */
 	uint32_t no_module;		/* so often its daemon looks for the module in vain */
 	uint64_t stopped_until, deaf_until;	/* events */
+	/* finding.c */
+	bool lasting;			/* what befell it does not end */
+	bool stuck;			/* its dead daemon hangs in the driver, and is in the group still */
+	bool unlisted;			/* corosync's list does not have it */
+	bool outside;			/* its daemon knows of no cluster */
+	bool recovered;			/* it was fenced and recovered, and has not started since */
+	uint32_t recovering_pid;	/* + 1: of its last daemon, as its slot was recovered */
+	uint64_t outside_until;		/* event */
 	int crash_after;		/* the daemon dies after this many more outputs; -1: it does not */
 	struct ddr_output out[DDR_SM_MAX_OUT];
 };
@@ -387,6 +397,8 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
 	CALL_STATE, CALL_INOTIFY, CALL_CONTROL, WORLD_CALLS };
+/* Known defects that a run looks for. */
+enum finding { FINDING_NONE, FINDING_T1, FINDING_T2, FINDING_T3, FINDING_T4, FINDING_T6, FINDING_T7, FINDING_T8, FINDING_T9, FINDING_T10, FINDING_T11, FINDING_S27, FINDINGS };
 enum world_news { NEWS_CHANGED, NEWS_PATH, NEWS_LOST, WORLD_NEWS };
 
 /* The expected contents of a block. Versions are numbers of writes; 0: the contents before. */
@@ -412,6 +424,9 @@ struct sim {
 	struct verdict *verdict;	/* gets the broken rule, instead of standard output */
 	uint32_t op_id;
 	bool slow_flush;		/* much else happens while a flush is in flight */
+	enum finding finding;
+	uint32_t silent;		/* the node with a process in the group that says nothing; 0: none */
+	uint64_t silent_ring;
 	bool cluster;			/* several nodes: cluster.c has the schedule */
 	bool rules_only;		/* ddr_sm_check() is not used */
 	struct rig_geometry geo;
@@ -474,6 +489,7 @@ struct sim_run {
 	uint64_t seed, events;
 	uint32_t nodes;
 	bool trace, rules_only;
+	enum finding finding;
 	struct tape *tape;		/* recorded, or replayed */
 	struct verdict *verdict;
 };
@@ -501,6 +517,22 @@ void world_draw(struct sim *s);
 /* Once an event: something may happen to the node, and what has lasted long enough ends. */
 void world_event(struct sim *s, struct node *n);
 void world_calm(struct sim *s);
+
+/* ---- finding.c ------------------------------------------------------------------ */
+
+bool finding_named(const char *text, enum finding *out);
+/* Once an event: something of its kind may happen. */
+void finding_event(struct sim *s, struct node *n);
+/* Power is lost on the node, and what lasted there ends. */
+void finding_power_off(struct sim *s, struct node *n);
+/* Everything ends, but not what is looked for. */
+void finding_calm(struct sim *s);
+/* A slot is recovered: that is sent, or delivered. */
+void finding_recovered(struct sim *s, uint32_t slot, bool delivered);
+/* A node wants another one fenced. */
+void finding_fences(struct sim *s, uint32_t by, uint32_t id, bool by_hand);
+/* The nodes do not come to rest. */
+void finding_no_rest(struct sim *s);
 
 /* ---- checkers ------------------------------------------------------------------ */
 
@@ -586,6 +618,9 @@ void cluster_power_off(struct sim *s, struct node *n);
 bool cluster_power_on(struct sim *s, struct node *n);
 void cluster_blackout(struct sim *s);
 bool cluster_daemon_start(struct sim *s, struct node *n);
+void cluster_silent(struct sim *s, const struct node *n);	/* a process there that says nothing joins the group; NULL: it leaves */
+void cluster_unstick(struct sim *s, struct node *n);	/* nothing hangs any more, and its dead daemon leaves the group */
+#define SIM_SILENT_PID	99999u
 void cluster_together(struct sim *s, bool begin);	/* joins and leaves in between are one event for the others */
 bool cluster_fence_event(struct sim *s);
 bool cluster_fence_ends(struct sim *s, const struct act *a);

@@ -374,6 +374,7 @@ bool sim_run_seed(struct sim *s, const struct sim_run *r)
 	memset(s, 0, sizeof(*s));
 	s->trace = r->trace;
 	s->rules_only = r->rules_only;
+	s->finding = r->finding;
 	s->verdict = r->verdict;
 	end = setjmp(broken);
 	if (end == 0) {

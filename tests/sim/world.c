@@ -88,6 +88,8 @@ void world_event(struct sim *s, struct node *n)
 		if (o->deaf && s->event >= o->deaf_until)
 			corosync(s, o, false);
 	}
+	if (s->finding)
+		finding_event(s, n);
 	if (!s->world.sum || !sim_chance(s, s->world.every))
 		return;
 	at = sim_rand(s, s->world.sum);
@@ -107,7 +109,8 @@ void world_event(struct sim *s, struct node *n)
 void world_calm(struct sim *s)
 {
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
-		node_stops(s, n, false);
+		if (s->finding != FINDING_T2 || !n->lasting)
+			node_stops(s, n, false);
 		node_call_fails(s, n, WORLD_CALLS, 0);
 		cluster_corosync(s, n, false);
 	}

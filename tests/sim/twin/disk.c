@@ -43,6 +43,20 @@ static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint3
 	return *block < SIM_MAX_BLOCKS ? AREA_DATA : AREA_NONE;
 }
 
+/* The superblock of another array, which is on the disk that is behind the device now. */
+static const uint8_t *foreign(const struct sim *s, unsigned int copy)
+{
+	static uint8_t bytes[DDR_META_BLOCK];
+	struct ddr_super sb = s->sb0;
+
+	memset(sb.array_uuid, 0xf0, sizeof(sb.array_uuid));
+	sb.seq = 2 + copy;
+	if (ddr_super_encode(&sb, bytes).code != DDR_FE_OK)
+		abort();
+	ddr_super_set_copy(bytes, copy);
+	return bytes;
+}
+
 static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t len, uint64_t at)
 {
 	for (; len; len -= SECTOR, to += SECTOR, at += SECTOR) {
@@ -56,6 +70,8 @@ static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t l
 			token = disk_read(d, block);
 			for (unsigned int i = 0; i < SECTOR; i += sizeof(token))
 				memcpy(to + i, &token, sizeof(token));
+		} else if (area == AREA_SUPER && d->exchanged) {
+			memcpy(to, foreign(s, place == d->sb[1]) + at % DDR_META_BLOCK, SECTOR);
 		} else if (area != AREA_NONE) {
 			memcpy(to, place + at % DDR_META_BLOCK, SECTOR);
 		}
@@ -166,11 +182,26 @@ static int engine_open(struct ddr_aio *q)
 	return 0;
 }
 
+static void answer(struct ddr_aio *q, struct ddr_aio_req *req, int result)
+{
+	struct ended *e = q->priv;
+
+	req->result = result;
+	req->next = NULL;
+	*e->tail = req;
+	e->tail = &req->next;
+	twin_file(q->event_fd)->count++;
+}
+
 static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	struct proc *p = me;
 	struct request *r, **last = &requests;
 
+	if (req->fd < 0) {		/* the member has no device that may be used (daemon/disk/members.h) */
+		answer(q, req, -EBADF);
+		return true;
+	}
 	if (req->op != DDR_AIO_READ)
 		twin_effect();
 	me = NULL;		/* what is under way is not the daemon's */
@@ -360,6 +391,8 @@ static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t 
 
 	if (r->len != DDR_META_BLOCK)
 		sim_violation(s, "node %u writes %u bytes of metadata at once", r->n->id, r->len);
+	if (d->exchanged && area == AREA_SUPER)
+		sim_violation(s, "S27: node %u writes the superblock of member %u over that of another disk", r->n->id, r->member);
 	if (node_io_answers(s, r->n, &answers, d)) {
 		if (node_io_fails(s, r->n, d, FAULT_META))
 			return -EIO;
@@ -421,21 +454,14 @@ static void request_ends(struct sim *s, struct request **at)
 {
 	struct request *r = *at;
 	const struct node *n = r->n;
-	struct ended *e;
 	int ret;
 
 	ret = r->p ? own_failure(r->p) : 0;
 	ret = ret ? ret : request_result(s, r);
 	sim_trace(s, "node %u: member %u, %s of %u at %llu: %d", n->id, r->member, r->op == DDR_AIO_READ ? "read" : r->op == DDR_AIO_FLUSH ? "flush" : "write", r->len,
 		  (unsigned long long)r->offset, ret);
-	if (r->p) {
-		r->req->result = ret;
-		r->req->next = NULL;
-		e = r->q->priv;
-		*e->tail = r->req;
-		e->tail = &r->req->next;
-		twin_file(r->q->event_fd)->count++;
-	}
+	if (r->p)
+		answer(r->q, r->req, ret);
 	twin_ended[r->member]++;
 	destroy(at);
 }

@@ -35,6 +35,16 @@ pid_t __wrap_fork(void)
 	return 1;
 }
 
+/* T8: an agent is called with the name that corosync's list has or had, or not at all. */
+static void named(uint32_t node, const char *name)
+{
+	char right[16];
+
+	snprintf(right, sizeof(right), "node%u", node);
+	if (me->s->finding == FINDING_T8 && strcmp(name, right) != 0)
+		sim_violation(me->s, "T8: node %u calls the agent with the name '%s', which no node ever had", me->n->id, name);
+}
+
 ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 {
 	struct ddr_fence_order order;
@@ -49,6 +59,8 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	out.node = order.node;
 	out.failure = order.id;		/* the world keeps it for the answer */
 	sim_trace(me->s, "node %u: runs the agent against node %u", me->n->id, order.node);
+	named(order.node, order.name);
+	finding_fences(me->s, me->n->id, order.node, false);
 	cluster_fence(me->s, me->n, &out);
 	return (ssize_t)len;
 }

@@ -152,8 +152,10 @@ static bool listed(const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint
 }
 
 /* Was the node's process in the group before this ring? Then it comes with its node. */
-static bool comes_with_node(uint32_t node, uint64_t ring)
+static bool comes_with_node(uint32_t node, uint32_t pid, uint64_t ring)
 {
+	if (pid == SIM_SILENT_PID)
+		return me->s->silent_ring < ring;
 	for (unsigned int i = 0; i < me->s->n_nodes; i++)
 		if (me->s->node[i].id == node)
 			return twin_of(me->s, &me->s->node[i])->joined_in < ring;
@@ -188,7 +190,7 @@ static void tell_view(const struct ddr_input *in)
 	bool nodes = false;
 
 	for (size_t i = 0; i < n_joined && me->n_view; i++)
-		if (comes_with_node(joined[i].nodeid, in->ring)) {
+		if (comes_with_node(joined[i].nodeid, joined[i].pid, in->ring)) {
 			joined[i].reason = CPG_REASON_NODEUP;
 			nodes = true;
 		}
@@ -382,6 +384,8 @@ cs_error_t cmap_iter_next(cmap_handle_t handle, cmap_iter_handle_t iter, char ke
 {
 	(void)handle;
 	(void)iter;
+	while (at / 2 < me->s->n_nodes && me->s->node[at / 2].unlisted)
+		at += 2;
 	if (at / 2 >= me->s->n_nodes)
 		return CS_ERR_NO_SECTIONS;
 	snprintf(key, CMAP_KEYNAME_MAXLEN, "nodelist.node.%u.%s", at / 2, at % 2 ? "nodeid" : "ring0_addr");

@@ -3,6 +3,7 @@
  * ddrsim --daemon: seeds with real daemons (twin.h).
  *
  *	ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS]
+ *	ddrsim --daemon --finding NAME ...	looks for a known defect (finding.c)
  *	ddrsim --daemon --run FILE [--trace]	a scenario that begins with "> sim" and says daemons=1
  *
  * Without arguments: a few seconds of seeds on one node, and on three. A seed that fails is shrunk as those of ddrsim are. Exit code: 0 no rule was broken,
@@ -15,11 +16,11 @@
 
 #include "tests/sim/sim.h"
 
-struct options { uint64_t first, last, events, shrink; uint32_t nodes; bool trace, quiet, rules_only; };
+struct options { uint64_t first, last, events, shrink; uint32_t nodes; bool trace, quiet, rules_only; enum finding finding; };
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS] | --run FILE [--trace]\n");
+	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS] [--finding NAME] | --run FILE [--trace]\n");
 	exit(2);
 }
 
@@ -56,8 +57,9 @@ static bool seeds(struct sim *s, const struct options *o)
 	uint64_t stats[24] = { 0 };
 
 	for (uint64_t seed = o->first; seed <= o->last; seed++) {
-		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only })) {
-			if (o->shrink && !o->trace && !o->quiet)
+		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only,
+							  .finding = o->finding })) {
+			if (!o->finding && o->shrink && !o->trace && !o->quiet)
 				shrink_seed(seed, o->events, o->nodes, o->rules_only, o->shrink, stdout);
 			return false;
 		}
@@ -82,6 +84,10 @@ static void parse(int argc, char **argv, struct options *o)
 			o->quiet = true;
 		} else if (strcmp(argv[i], "--rules-only") == 0) {
 			o->rules_only = true;
+		} else if (strcmp(argv[i], "--finding") == 0) {
+			if (!finding_named(value, &o->finding))
+				usage();
+			i++;
 		} else {
 			uint64_t v = number(value, &end);
 

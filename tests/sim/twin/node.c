@@ -68,7 +68,7 @@ static void settle(struct proc *p)
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
+	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->finding && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
 	if (n->gave_up || (a && a->state == DDR_ARRAY_REFUSED)) {
 		node_kill(p->s, n);
@@ -143,14 +143,14 @@ static void configure(const struct sim *s, struct ddr_daemon *d, const struct no
 	d->conf.node_id = n->id;
 	d->conf.tune.hot_spare = 1;
 	d->conf.tune.io_timeout_ms = 20000;
-	strcpy(d->conf.fence_command, s->fencing ? "agent" : DDR_FENCE_NONE);
+	strcpy(d->conf.fence_command, s->fencing && (s->finding != FINDING_T10 || n->id > 1) ? "agent" : DDR_FENCE_NONE);
 	if (s->cluster) {
 		d->conf.away_ms = s->storm.away_ms;
 		d->conf.tune.idle_ms = s->storm.idle_ms;
 	}
 	d->boot_id[0] = n->k.boot;
 	d->boot_id[1] = (uint8_t)n->id;
-	d->transport = s->cluster ? &ddr_transport_corosync : &ddr_transport_local;
+	d->transport = s->cluster && !n->outside ? &ddr_transport_corosync : &ddr_transport_local;
 }
 
 /* As main.c does, but for what concerns a process. */
@@ -227,6 +227,17 @@ static void end(struct proc *p)
 	p->n->sm = NULL;
 }
 
+/* A process that waits for a request does not end when it is killed. */
+static bool driver_hangs(const struct sim *s, const struct node *n)
+{
+	const struct proc *p = twin_of(s, n);
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (twin_hangs(p, m) && twin_pending(p, m))
+			return true;
+	return false;
+}
+
 void node_kill(struct sim *s, struct node *n)
 {
 	struct proc *p = twin_of(s, n);
@@ -234,6 +245,7 @@ void node_kill(struct sim *s, struct node *n)
 	sim_trace(s, "node %u: daemon dies", n->id);
 	if (s->cluster)
 		node_first_write_lands(s, n);
+	n->stuck = s->finding == FINDING_T3 && n->up && n->in_group && driver_hangs(s, n);
 	end(p);
 	n->table_due = false;
 	n->resize = 0;

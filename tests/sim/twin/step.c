@@ -72,6 +72,8 @@ static void give_up(struct sim *s, struct node *n, const struct ddr_output *out)
 		sim_violation(s, "one node has nobody to give up for");
 	n->gave_up = true;
 	s->stats[STAT_EVICTED]++;
+	if (n->outside)
+		return;
 	if (out->event != DDR_EV_EVICTED && !node_cut_too_far(s, n))
 		sim_violation(s, "node %u gives up: %s", n->id, out->text);
 	s->stats[STAT_GAVE_UP] += out->event != DDR_EV_EVICTED;
