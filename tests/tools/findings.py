@@ -22,6 +22,9 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 FINDINGS = {"T1": "06-no-cluster-is-recorded", "T2": None, "T3": None, "T4": None, "T6": None, "T7": None, "T8": None, "T9": None, "T10": None, "T11": None,
             "S27": "03-written-without-a-look"}
 
+# corrected, and no mutation takes that out yet: must not be found
+CORRECTED = ("T2", "T11")
+
 
 def mutations():
     spec = importlib.util.spec_from_loader("run", SourceFileLoader("run", str(TOP / "tests/mutations/run")))
@@ -70,7 +73,7 @@ def main():
             from_s = time.monotonic()
             found = look(program(run, base, mutation) if mutation else tree, finding, args)
             seconds = time.monotonic() - from_s
-            bad += not found
+            bad += bool(found) if finding in CORRECTED else not found
             code = f"`{mutation}`" if mutation else "as it is"
             if found:
                 seed, event, text = found
