@@ -26,6 +26,8 @@ bool node_stops(struct sim *s, struct node *n, bool stop)
 {
 	if (!twin_of(s, n)->alive || n->stopped == stop)
 		return false;
+	if (stop)
+		node_first_write_lands(s, n);	/* it may be excluded meanwhile (doc/protocol.md, "Not promised") */
 	n->stopped = stop;
 	sim_trace(s, "node %u: daemon %s", n->id, stop ? "is stopped" : "goes on");
 	return true;
