@@ -7,8 +7,10 @@
 
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "lib/wire/ipc_fault.h"
 
 #define QUIET_MS	10000	/* without an event for this time, the daemon is asked whether it answers */
+#define SILENT_MS	1000	/* and between two questions while it does not */
 
 static int print_event(struct json_object *e, bool json)
 {
@@ -43,26 +45,68 @@ static int print_state(struct json_object *arrays, bool json)
 	return cli_finish("events");
 }
 
-/* Hours may pass without an event, so the daemon is asked from time to time whether it still answers. */
-static bool still_there(struct ddr_ipc *c)
-{
-	struct json_object *data = NULL;
-	bool ok = client_call(c, "events", client_request("ping", NULL), &data, DDR_IPC_LIMIT_MS);
+/* What is followed. */
+struct follow {
+	struct ddr_ipc *c;		/* the events come here */
+	bool late;			/* and so may the answer to a question that was given up: further ones go elsewhere */
+	bool silent;			/* that the daemon does not answer was reported */
+};
 
-	json_object_put(data);
+/* Is it answered? Else puts the reason into @why. A question changes nothing, so it need not be said that it may still be carried out. */
+static bool ping(struct ddr_ipc *c, char *why, size_t size)
+{
+	struct json_object *request = client_request("ping", NULL), *reply = NULL;
+	struct ddr_ipc_fault fault;
+	int ret = ddr_ipc_call(c, request, &reply, DDR_IPC_LIMIT_MS);
+
+	json_object_put(request);
+	json_object_put(reply);
+	if (!ret)
+		return true;
+	ddr_ipc_failed(c, ret, &fault);
+	fault.step = DDR_IPC_WELCOME;
+	ddr_ipc_explain(&fault, why, size);
+	return false;
+}
+
+/* Hours may pass without an event, so the daemon is asked from time to time whether it still answers. Puts the reason into @why if not. */
+static bool answers(struct follow *f, char *why, size_t size)
+{
+	struct ddr_ipc *other = NULL;
+	bool ok;
+
+	if (f->late && !client_reach(&other, why, size))
+		return false;
+	ok = ping(f->late ? other : f->c, why, size);
+	f->late |= !ok;
+	ddr_ipc_close(other);
 	return ok;
+}
+
+/* The daemon may be stopped for a while, or have no processor. Its events follow then, so this is no reason to end; if it ends, the connection does. */
+static void check(struct follow *f)
+{
+	char why[1200];
+	bool ok = answers(f, why, sizeof(why));
+
+	if (ok && f->silent)
+		fprintf(stderr, "ddraid events: ddraidd answers again\n");
+	else if (!ok && !f->silent)
+		cli_warn("events", "%s; events follow once it answers", why);
+	f->silent = !ok;
 }
 
 static int follow(struct ddr_ipc *c, bool json)
 {
+	struct follow f = { .c = c };
+
 	for (;;) {
 		struct json_object *e;
 		bool lost;
-		int ret = ddr_ipc_event(c, &e, QUIET_MS);
+		int ret = ddr_ipc_event(c, &e, f.silent ? SILENT_MS : QUIET_MS);
 
 		if (ret == -ETIMEDOUT) {
-			if (!still_there(c))
-				return CLI_FAILED;
+			check(&f);
 			continue;
 		}
 		if (ret == -ENOTCONN)
