@@ -29,6 +29,7 @@ enum ddr_link_wait_kind {
 	DDR_LINK_WAIT_UNSEEN,		/* the same, of an array that runs */
 	DDR_LINK_WAIT_USER,		/* a process uses the array that is not in the group of the daemons */
 	DDR_LINK_WAIT_OLDER,		/* such a process waits for the array, which runs */
+	DDR_LINK_WAIT_SILENT,		/* a process has sent nothing for five pulses, and was not declared dead */
 	DDR_LINK_WAIT_REFUSED,		/* a process has no version in common with the others */
 };
 

@@ -48,7 +48,13 @@ static void accuse(struct ddr_link *l, const struct ddr_group_process *p)
 		v.quorum = votes.quorum;
 		v.flags = votes.two_node ? DDR_VERDICT_TWO_NODE : 0;
 	}
-	if (!known || !ddr_verdict_quorate_without(&l->group, p, &v)) {
+	if (!known) {
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; it is not declared dead, since "
+				    "corosync does not say now which votes there are without it. This is tried again; see corosync-quorumtool -s",
+		       p->id.node, name, p->id.pid);
+		return;
+	}
+	if (!ddr_verdict_quorate_without(&l->group, p, &v)) {
 		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; arrays wait for it, since the cluster "
 				    "would have no quorum without it. End the process there, or restart the node",
 		       p->id.node, name, p->id.pid);
@@ -71,6 +77,8 @@ static void on_pulse(void *data)
 	p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
 	if (p)
 		accuse(l, p);
+	if (ddr_verdict_silent(&l->group))
+		ddr_link_watch_later(l);
 	ddr_link_flush(l);
 	ddr_link_end_calls(l, before);
 }

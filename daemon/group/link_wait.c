@@ -13,6 +13,7 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/link_int.h"
+#include "lib/node/verdict.h"
 
 #pragma GCC diagnostic error "-Wswitch"
 
@@ -77,11 +78,13 @@ static struct ddr_link_wait with_view(const struct ddr_link *l, unsigned int i)
 
 static struct ddr_link_wait look(const struct ddr_link *l, unsigned int i)
 {
-	const struct ddr_group_process *p = ddr_group_awaits(&l->group);
+	const struct ddr_group_process *p = ddr_group_awaits(&l->group), *silent = ddr_verdict_silent(&l->group);
 	bool told = l->rider[i]->told_any;
 
 	if (!l->joined || !l->group.n || l->group.held || !l->group.ring_known)
 		return waits_for(DDR_LINK_WAIT_GROUP, NULL);
+	if (silent)
+		return waits_for(DDR_LINK_WAIT_SILENT, &silent->id);
 	if (p && p->id.node == l->group.self.node && p->id.pid == l->group.self.pid)
 		return waits_for(DDR_LINK_WAIT_ECHO, NULL);
 	if (p)
@@ -150,6 +153,11 @@ static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *
 		snprintf(buf, size, "%s waits for this array, which this release serves: it is a ddraidd of an older release. Install the same release "
 				    "there", who);
 		break;
+	case DDR_LINK_WAIT_SILENT:
+		snprintf(buf, size, "ddraidd, %s, has sent nothing for ten seconds, and I/O that needs its answer waits. The others declare it dead only if "
+				    "the cluster has quorum without it. See what it does there: kill -CONT if it is stopped; else end it, or restart "
+				    "that node", who);
+		break;
 	case DDR_LINK_WAIT_REFUSED:
 		describe_versions(l, id, who, buf, size);
 		break;
@@ -177,7 +185,8 @@ static void note(struct ddr_link *l, unsigned int i)
 			r->events->waits(r->ctx, NULL);
 		return;
 	}
-	if (told || now.kind == DDR_LINK_WAIT_NOTHING || ddr_now_ms() - r->wait.since_ms < SILENT_MS)
+	if (told || now.kind == DDR_LINK_WAIT_NOTHING ||
+	    (now.kind != DDR_LINK_WAIT_SILENT && ddr_now_ms() - r->wait.since_ms < SILENT_MS))	/* that one has lasted longer already */
 		return;
 	r->wait.told = true;
 	describe(l, r, text, sizeof(text));

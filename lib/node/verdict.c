@@ -155,6 +155,14 @@ const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t no
 	return NULL;
 }
 
+const struct ddr_group_process *ddr_verdict_silent(const struct ddr_group *g)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (!g->process[i].silence.out && g->process[i].silence.pulses >= DDR_SILENT)
+			return &g->process[i];
+	return NULL;
+}
+
 void ddr_verdict_voters(const struct ddr_group *g, struct ddr_node_verdict *v)
 {
 	v->n = 0;

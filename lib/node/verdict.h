@@ -41,6 +41,8 @@ void ddr_verdict_exclude(struct ddr_group_process *p);
  * by then.
  */
 const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t now_ms);
+/* A process that is silent and not excluded; NULL: there is none. */
+const struct ddr_group_process *ddr_verdict_silent(const struct ddr_group *g);
 /* The nodes of the group, each once; their votes are the caller's to fill in. */
 void ddr_verdict_voters(const struct ddr_group *g, struct ddr_node_verdict *v);
 /* Would the cluster be quorate, by @v's votes, without @p and all that are lost already? */

@@ -55,6 +55,8 @@ static void a_silent_daemon_is_excluded(void **state)
 		}
 	play.no_votes = true;
 	assert_int_equal(sent_with_the_pulse(&m), 0);
+	run(2100);					/* nothing waits in silence */
+	assert_non_null(strstr(play.waits, "process 101 on node 2 (node 2), has sent nothing for ten seconds"));
 	pump();
 	play.no_votes = false;
 	play.ms = 10000;
@@ -65,6 +67,7 @@ static void a_silent_daemon_is_excluded(void **state)
 	assert_int_equal(play.nodes, 2);
 	assert_int_equal(play.largest_node, 3);
 	assert_int_equal(play.quorum_nodes, 2);
+	assert_string_equal(play.waits, "");
 	says(2, 101);
 	assert_int_equal(play.received, 0);
 	leave(t);
