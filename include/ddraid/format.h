@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * On-disk format of ddraid members: superblock, dirty-log block, region-map block.
+ * On-disk format of ddraid members: superblock, dirty-log block, region-map block, and of format 2 the owner pages and the stamps.
  *
  * These structures are read from disks that may hold anything. No field may
  * be trusted before magic, version, length and crc32c were checked; the codec in
- * lib/disk/format.h does that, and is the only code that accesses these structures.
+ * lib/disk/format.h and format_owner.h does that, and is the only code that accesses these structures.
  * doc/on-disk-format.md describes every field. All integers are little-endian;
  * the wrapper types make a forgotten conversion a compile error.
  *
@@ -15,6 +15,7 @@
  *	log_offset		dirty log: for each slot, for each log block index, two
  *				places of 4096 bytes (place = sequence & 1)
  *	map_offset		region map: for each map block index, two such places
+ *	owner_offset		format 2: owner pages, copy 0; the stamps, two places for each slot; owner pages, copy 1
  *	data_offset - 4096	superblock, copy 1
  *	data_offset		data area: array_blocks * chunk bytes
  *	... to the end		a zeroed tail of at least 64 KiB that ddraid never uses
@@ -31,6 +32,8 @@ typedef struct { uint64_t raw; } ddr_le64;
 #define DDR_SB_MAGIC		0x64724444u	/* "DDrd" read as little-endian bytes 44 44 72 64 */
 #define DDR_LOG_MAGIC		0x6c724444u	/* "DDrl" */
 #define DDR_MAP_MAGIC		0x6d724444u	/* "DDrm" */
+#define DDR_OWNER_MAGIC		0x6f724444u	/* "DDro" */
+#define DDR_STAMP_MAGIC		0x73724444u	/* "DDrs" */
 #define DDR_FORMAT_VERSION	1u
 
 #define DDR_META_BLOCK		4096u		/* bytes: each metadata structure fills one */
@@ -86,10 +89,13 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
 #define DDR_FEATURE_COMPAT_KNOWN	0u
 #define DDR_FEATURE_RO_COMPAT_KNOWN	DDR_RO_COMPAT_CLUSTER
-#define DDR_FEATURE_INCOMPAT_KNOWN	0u
+#define DDR_FEATURE_INCOMPAT_KNOWN	DDR_INCOMPAT_OWNERS
 
 /* ro-compat: the array belongs to a cluster of several nodes. A node outside of a cluster must not serve it, nor a daemon that does not know this bit. */
 #define DDR_RO_COMPAT_CLUSTER	(1u << 0)
+
+/* incompat: format 2. There are owner pages and stamps at owner_offset, and a superblock only counts together with the pages of its copy. */
+#define DDR_INCOMPAT_OWNERS	(1u << 0)
 
 /* Policy bits of the superblock. */
 #define DDR_POLICY_SUSPECT_READS_ERROR	(1u << 0)	/* reconstructing reads of suspect regions fail */
@@ -165,7 +171,11 @@ struct ddr_disk_sb {			/* 4096 bytes */
 	ddr_le64	verify_cursor;	/* blocks below it were verified; 0: no verify in progress */
 	ddr_le64	verify_found;	/* blocks that did not match */
 	ddr_le64	verify_repaired;	/* of these: repaired */
-	uint8_t		reserved4[720];
+	ddr_le64	owner_offset;	/* bytes; format 2, else zero, as are the next ones */
+	ddr_le16	owner_pages;	/* of one copy */
+	ddr_le16	reserved6;
+	ddr_le32	owner_crc;	/* crc32c over the pages of the copy with this superblock's seq */
+	uint8_t		reserved4[704];
 	struct ddr_disk_member	member[DDR_MAX_MEMBERS];	/* at 1024 */
 	struct ddr_disk_slot	slot[DDR_MAX_SLOTS];		/* at 2048 */
 };
@@ -211,7 +221,128 @@ struct ddr_disk_log {			/* 4096 bytes; slot = DDR_MAP_SLOT: a block of the regio
 };
 #define DDR_MAP_SLOT		0xffffu
 
+/*
+ * Format 2: the owner pages, a second superblock area. They say which machine has each slot, and which disks are quarantined. There are two copies,
+ * one for each copy of the superblock: all pages of a copy have its seq, and the superblock has the crc32c of all of them.
+ *
+ * A page: a header of 256 bytes and a payload of 3840. First the pages of slots (DDR_PAGE_SLOTS entries each), then one of quarantined disks, then
+ * the pages of debtors: the nodes that may still have I/O outstanding on such disks.
+ */
+#define DDR_PAGE_HEADER		256u
+#define DDR_PAGE_PAYLOAD	(DDR_META_BLOCK - DDR_PAGE_HEADER)
+#define DDR_PAGE_SLOTS		15u
+#define DDR_PAGE_DEBTORS	30u
+#define DDR_MAX_HAUNTED		15u	/* quarantined disks */
+#define DDR_MAX_DEBTORS		90u	/* as many pages of them as there must be for one a slot */
+#define DDR_MAX_OWNER_PAGES	9u
+#define DDR_NODE_NAME		64u	/* bytes of a node's name with the terminating NUL */
+#define DDR_DISK_ID		128u	/* bytes of a disk's id, likewise */
+
+enum ddr_page_kind { DDR_PAGE_OF_SLOTS = 1, DDR_PAGE_OF_HAUNTED = 2, DDR_PAGE_OF_DEBTORS = 3 };
+
+/* States of a slot; the numbers are on disk. */
+enum ddr_slot_state {
+	DDR_SLOT_FREE	= 0,		/* machine, instance and name are those of the last owner, if there was one */
+	DDR_SLOT_OWNED	= 1,
+	DDR_SLOT_FENCED	= 2,		/* owned, and the instance in fenced_* was fenced or acknowledged: only its recovery is due */
+};
+
+/* How a quarantined disk is known; the numbers are on disk. */
+enum ddr_disk_id { DDR_DISK_NONE = 0, DDR_DISK_WWN = 1, DDR_DISK_SERIAL = 2, DDR_DISK_PATH = 3 };
+
+#define DDR_HAUNTED_F_MORE	1u	/* more nodes owe than the table of debtors could name: only the operator releases the disk */
+
+struct ddr_disk_owner {			/* 256 bytes: a slot */
+	ddr_le32	node;		/* as in the slot table of the superblock */
+	uint8_t		state;		/* enum ddr_slot_state */
+	uint8_t		reserved0[3];
+	uint8_t		machine[16];	/* zero: not known */
+	uint8_t		boot_id[16];	/* the instance: boot id and cookie of the kernel's array object; zero: not known */
+	ddr_le64	cookie;
+	ddr_le64	since;		/* seconds since 1970: when it took the slot, or freed it */
+	uint8_t		name[64];	/* the node's, NUL-terminated and NUL-filled */
+	uint8_t		fenced_boot_id[16];	/* the instance that was fenced last; zero: none */
+	ddr_le64	fenced_cookie;
+	ddr_le64	fenced_time;	/* seconds since 1970 */
+	uint8_t		reserved1[104];
+};
+
+struct ddr_disk_haunted {		/* 256 bytes: a quarantined disk */
+	uint8_t		kind;		/* enum ddr_disk_id; DDR_DISK_NONE: the entry is not used */
+	uint8_t		flags;		/* DDR_HAUNTED_F_MORE */
+	ddr_le16	reserved0;
+	ddr_le32	settle;		/* seconds that must pass after the last node reported that it has nothing outstanding */
+	ddr_le64	since;		/* seconds since 1970 */
+	ddr_le64	unanswered;	/* seconds since 1970: when I/O last ended without an answer of the disk; 0: never */
+	uint8_t		member[16];	/* uuid of the member that it was */
+	uint8_t		id[128];	/* NUL-terminated and NUL-filled */
+	uint8_t		owes[16];	/* bit: entry of the table of debtors */
+	uint8_t		reserved1[72];
+};
+
+struct ddr_disk_debtor {		/* 128 bytes: a node that may still have I/O outstanding */
+	ddr_le32	node;		/* 0: the entry is not used */
+	ddr_le32	flags;		/* 0 */
+	uint8_t		machine[16];
+	uint8_t		boot_id[16];
+	uint8_t		name[64];
+	uint8_t		reserved[24];
+};
+
+struct ddr_disk_page {			/* 4096 bytes */
+	ddr_le32	magic;		/* DDR_OWNER_MAGIC */
+	ddr_le16	version;	/* DDR_FORMAT_VERSION */
+	ddr_le16	index;		/* of this page in its copy */
+	ddr_le32	length;		/* 4096 */
+	ddr_le32	crc32c;		/* over all 4096 bytes with this field zero */
+	ddr_le64	seq;		/* of the superblock copy that this page belongs to */
+	uint8_t		array_uuid[16];
+	uint8_t		cluster[16];	/* that served the array last; zero: none. The same in all pages */
+	ddr_le16	kind;		/* enum ddr_page_kind */
+	ddr_le16	pages;		/* of a copy */
+	uint8_t		reserved[196];
+	union {
+		uint8_t			payload[DDR_PAGE_PAYLOAD];
+		struct ddr_disk_owner	slot[DDR_PAGE_SLOTS];
+		struct ddr_disk_haunted	haunted[DDR_MAX_HAUNTED];
+		struct ddr_disk_debtor	debtor[DDR_PAGE_DEBTORS];
+	};
+};
+
+/* A stamp of a slot's owner, or a claim to the slot. Two places; place = seq & 1. */
+enum ddr_stamp_kind { DDR_STAMP_OWNER = 1, DDR_STAMP_CLAIM = 2 };
+
+struct ddr_disk_stamp {			/* 4096 bytes */
+	ddr_le32	magic;		/* DDR_STAMP_MAGIC */
+	ddr_le16	version;
+	ddr_le16	slot;
+	ddr_le32	length;		/* 4096 */
+	ddr_le32	crc32c;		/* over all 4096 bytes with this field zero */
+	ddr_le64	seq;		/* the counter: grows by one with each stamp */
+	uint8_t		array_uuid[16];
+	ddr_le64	generation;	/* of the array when this was written */
+	ddr_le32	node;
+	ddr_le16	kind;		/* enum ddr_stamp_kind */
+	ddr_le16	reserved0;
+	uint8_t		machine[16];
+	uint8_t		boot_id[16];
+	ddr_le64	cookie;
+	uint8_t		claim[16];	/* of a claim: random; of a stamp: zero */
+	ddr_le64	time;		/* seconds since 1970, for reports only */
+	ddr_le32	stop_ms;	/* a kernel without its daemon stops after this time */
+	uint8_t		name[64];
+	uint8_t		reserved[3908];
+};
+
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct ddr_disk_owner) == 256, "owner of a slot");
+_Static_assert(sizeof(struct ddr_disk_haunted) == 256, "quarantined disk");
+_Static_assert(sizeof(struct ddr_disk_debtor) == 128, "debtor");
+_Static_assert(__builtin_offsetof(struct ddr_disk_page, payload) == DDR_PAGE_HEADER, "page header");
+_Static_assert(sizeof(struct ddr_disk_page) == 4096, "owner page");
+_Static_assert(__builtin_offsetof(struct ddr_disk_stamp, name) == 124, "stamp fields");
+_Static_assert(sizeof(struct ddr_disk_stamp) == 4096, "stamp");
+_Static_assert(__builtin_offsetof(struct ddr_disk_sb, owner_offset) == 304, "owner fields");
 _Static_assert(sizeof(struct ddr_disk_member) == 64, "member entry");
 _Static_assert(sizeof(struct ddr_disk_slot) == 32, "slot entry");
 _Static_assert(__builtin_offsetof(struct ddr_disk_sb, array_uuid) == 40, "uuid offset");

@@ -7,11 +7,15 @@
 #include <string.h>
 
 #include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 #include "lib/math/crc32c.h"
 
 #define FAULT(c, i, found, want) \
 	((struct ddr_fault){ .code = (c), .index = (i), .a = (found), .b = (want) })
 #define FINE ((struct ddr_fault){ .code = DDR_FE_OK })
+
+/* Format 2 has a codec, but nothing reads or writes it yet. */
+#define INCOMPAT_SERVED	(DDR_FEATURE_INCOMPAT_KNOWN & ~DDR_INCOMPAT_OWNERS)
 
 static uint16_t get16(ddr_le16 v) { return le16toh(v.raw); }
 static uint32_t get32(ddr_le32 v) { return le32toh(v.raw); }
@@ -135,6 +139,21 @@ static struct ddr_fault check_areas(const struct ddr_super *sb)
 	map_end = ddr_map_offset(sb, sb->map_blocks, 0);
 	if (map_end > sb->data_offset - DDR_META_BLOCK)
 		return FAULT(DDR_FE_DATA_OFFSET, 0, sb->data_offset, map_end + DDR_META_BLOCK);
+	return FINE;
+}
+
+/* Format 2: the owner pages and stamps lie between the map and superblock copy 1. Format 1 has none. */
+static struct ddr_fault check_owner_area(const struct ddr_super *sb)
+{
+	uint64_t map_end = ddr_map_offset(sb, sb->map_blocks, 0);
+
+	if (!ddr_super_has_owners(sb))
+		return sb->owner_offset || sb->owner_pages || sb->owner_crc ? FAULT(DDR_FE_O_AREA, 0, sb->owner_offset, 0) : FINE;
+	if (sb->owner_pages != ddr_owner_pages(sb->slots))
+		return FAULT(DDR_FE_O_PAGES, 0, sb->owner_pages, ddr_owner_pages(sb->slots));
+	if (sb->owner_offset % DDR_META_BLOCK || sb->owner_offset < map_end || sb->owner_offset > sb->data_offset ||
+	    sb->owner_offset + ddr_owner_bytes(sb->slots) > ddr_super_offset(sb, 1))
+		return FAULT(DDR_FE_O_AREA, 0, sb->owner_offset, 0);
 	return FINE;
 }
 
@@ -263,8 +282,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 {
 	struct ddr_fault fault;
 
-	if (sb->incompat & ~DDR_FEATURE_INCOMPAT_KNOWN)
-		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, DDR_FEATURE_INCOMPAT_KNOWN);
+	if (sb->incompat & ~INCOMPAT_SERVED)
+		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, INCOMPAT_SERVED);
 	if (sb->seq == 0)
 		return FAULT(DDR_FE_SEQ, 0, 0, 0);
 	if (sb->seq > DDR_SUPER_SEQ_MAX)
@@ -280,6 +299,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 		return FAULT(DDR_FE_VERIFY, 0, 0, 0);
 	if (!fault.code)
 		fault = check_areas(sb);
+	if (!fault.code)
+		fault = check_owner_area(sb);
 	if (!fault.code)
 		fault = check_generation(sb);
 	if (!fault.code)
@@ -341,6 +362,9 @@ static void decode_fields(const struct ddr_disk_sb *d, struct ddr_super *sb)
 	sb->roles = get16(d->roles);
 	sb->members = get16(d->members);
 	sb->this_member = get16(d->this_member);
+	sb->owner_offset = get64(d->owner_offset);
+	sb->owner_pages = get16(d->owner_pages);
+	sb->owner_crc = get32(d->owner_crc);
 	sb->created = get64(d->created);
 	sb->updated = get64(d->updated);
 	sb->verify.serial = get32(d->verify_serial);
@@ -403,8 +427,8 @@ struct ddr_fault ddr_super_decode(const void *buf, unsigned int copy, uint64_t o
 	if (get32(d.crc32c) != crc)
 		return FAULT(DDR_FE_CRC, 0, get32(d.crc32c), crc);
 	/* checked first, since such a feature may change the meaning of everything else */
-	if (get32(d.incompat) & ~DDR_FEATURE_INCOMPAT_KNOWN)
-		return FAULT(DDR_FE_INCOMPAT, 0, get32(d.incompat), DDR_FEATURE_INCOMPAT_KNOWN);
+	if (get32(d.incompat) & ~INCOMPAT_SERVED)
+		return FAULT(DDR_FE_INCOMPAT, 0, get32(d.incompat), INCOMPAT_SERVED);
 	decode_fields(&d, &host);
 	fault = ddr_super_check(&host);
 	if (!fault.code)
@@ -485,6 +509,9 @@ struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf)
 	d.roles = put16(sb->roles);
 	d.members = put16(sb->members);
 	d.this_member = put16(sb->this_member);
+	d.owner_offset = put64(sb->owner_offset);
+	d.owner_pages = put16(sb->owner_pages);
+	d.owner_crc = put32(sb->owner_crc);
 	d.created = put64(sb->created);
 	d.updated = put64(sb->updated);
 	d.verify_serial = put32(sb->verify.serial);

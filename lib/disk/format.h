@@ -79,6 +79,9 @@ struct ddr_super {
 	uint16_t roles;
 	uint16_t members;
 	uint16_t this_member;
+	uint64_t owner_offset;		/* bytes; format 2 (format_owner.h), else 0, as are the next two */
+	uint16_t owner_pages;		/* of one copy */
+	uint32_t owner_crc;		/* of the pages that belong to this seq */
 	uint64_t created;		/* seconds since 1970 */
 	uint64_t updated;
 	struct ddr_verify verify;
@@ -171,6 +174,20 @@ enum ddr_format_error {
 	DDR_FE_L_BIT,		/* a region beyond the array is marked; a: the region */
 	DDR_FE_L_STATE,		/* a region has no valid state; a: the region */
 	DDR_FE_L_REPAIR,	/* a repair names a region that is not marked, or is out of order; a: its number */
+	DDR_FE_O_AREA,		/* owner_offset: no place for the owner pages, or set in format 1 */
+	DDR_FE_O_PAGES,
+	DDR_FE_O_SEQ,		/* owner pages, index is the page: of another sequence than the superblock */
+	DDR_FE_O_CRC,		/* not those that the superblock was written with */
+	DDR_FE_O_KIND,
+	DDR_FE_O_CLUSTER,	/* the pages name different clusters */
+	DDR_FE_O_STATE,		/* from here: index is the slot, the quarantined disk or the debtor */
+	DDR_FE_O_NODE,		/* not the node that the superblock has in this slot */
+	DDR_FE_O_INSTANCE,	/* incomplete: a cookie without boot id, a stamp without machine */
+	DDR_FE_O_FENCED,	/* a fenced instance without a time, or a time without one */
+	DDR_FE_O_NAME,
+	DDR_FE_O_UNUSED,
+	DDR_FE_O_DISK,
+	DDR_FE_O_DEBTOR,	/* a quarantined disk is owed by an entry that is not used; a: the entry */
 	DDR_FE_COUNT
 };
 

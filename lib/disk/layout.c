@@ -2,6 +2,7 @@
 /* Sizes and places of a member's areas; see layout.h and doc/on-disk-format.md. */
 #include <inttypes.h>
 
+#include "lib/disk/format_owner.h"
 #include "lib/disk/layout.h"
 
 static uint64_t div_up(uint64_t n, uint64_t by)
@@ -95,5 +96,26 @@ int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *s
 	if (!regions)
 		return too_large_or_small(req, region_size, err);
 	*sb = new;
+	return 0;
+}
+
+int ddr_layout_owners(struct ddr_super *sb, struct ddr_error *err)
+{
+	uint64_t need = ddr_owner_bytes(sb->slots), end = ddr_super_offset(sb, 1);
+	uint64_t gap = end - ddr_map_offset(sb, sb->map_blocks, 0);
+	uint64_t used = div_up(ddr_super_regions(sb), DDR_MAP_REGIONS), block = 2u * DDR_META_BLOCK;
+	uint64_t spare = (sb->map_blocks - used) * block;
+	uint64_t taken = need > gap ? div_up(need - gap, block) : 0;
+
+	if (ddr_super_has_owners(sb))
+		return ddr_error_set(err, "array %s already has format 2", sb->name);
+	if (taken > sb->map_blocks - used)
+		return ddr_error_set(err, "the metadata of array %s has no room for format 2: %" PRIu32 " slots need %" PRIu64 " bytes. There are %" PRIu64
+				     " behind the region map, and %" PRIu64 " in the part of it that is kept for growth", sb->name, sb->slots, need,
+				     gap, spare);
+	sb->map_blocks -= (uint32_t)taken;
+	sb->incompat |= DDR_INCOMPAT_OWNERS;
+	sb->owner_offset = end - need;
+	sb->owner_pages = (uint16_t)ddr_owner_pages(sb->slots);
 	return 0;
 }

@@ -46,6 +46,14 @@ static inline uint64_t ddr_layout_offered(uint64_t bytes)
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
 
+/*
+ * Makes @sb one of format 2: finds room for the owner pages and stamps (format_owner.h), and sets incompat, owner_offset and owner_pages. The area
+ * ends where superblock copy 1 begins. If it is larger than the gap behind the map, the map gives up blocks at its end that the array does not use:
+ * then map_blocks is smaller, and the array can grow less. Nothing else moves. Returns 0, or -1 with the reason in @err and @sb unchanged: there is
+ * no room, or it is of format 2 already.
+ */
+int ddr_layout_owners(struct ddr_super *sb, struct ddr_error *err);
+
 /* The default layout: rotating, except where each member holds whole blocks, or there is no parity. */
 static inline uint8_t ddr_layout_default(uint64_t order, uint64_t parity)
 {

@@ -33,7 +33,8 @@ SUPER = {
     "this_member": (232, 2), "reserved2": (234, 2), "reserved3": (236, 4), "created": (240, 8),
     "updated": (248, 8), "verify_serial": (256, 4), "verify_state": (260, 1), "verify_priority": (261, 1),
     "verify_flags": (262, 1), "reserved5": (263, 1), "verify_begun": (264, 8), "verify_ended": (272, 8), "verify_cursor": (280, 8),
-    "verify_found": (288, 8), "verify_repaired": (296, 8), "reserved4": (304, 720),
+    "verify_found": (288, 8), "verify_repaired": (296, 8), "owner_offset": (304, 8), "owner_pages": (312, 2), "reserved6": (314, 2),
+    "owner_crc": (316, 4), "reserved4": (320, 704),
 }
 MEMBER = {
     "uuid": (0, 16), "state": (16, 1), "flags": (17, 1), "role": (18, 2), "export_node": (20, 4), "cursor": (24, 8),

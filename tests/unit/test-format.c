@@ -243,7 +243,8 @@ static const struct row rows[] = {
 	ROW(verify_priority, 0, DDR_FE_VERIFY), ROW(verify_priority, 6, DDR_FE_VERIFY), ROW(verify_flags, 4, DDR_FE_VERIFY),
 	ROW(verify_cursor, UINT64_MAX, DDR_FE_VERIFY), ROW(verify_begun, 0, DDR_FE_OK), ROW(verify_ended, UINT64_MAX, DDR_FE_OK),
 	ROW(verify_found, UINT64_MAX, DDR_FE_OK), ROW(verify_repaired, UINT64_MAX, DDR_FE_OK), ROW(reserved5, 1, DDR_FE_RESERVED),
-	BYTE(reserved4, 0, 1, DDR_FE_RESERVED), BYTE(reserved4, 719, 1, DDR_FE_RESERVED),
+	ROW(owner_offset, 4096, DDR_FE_O_AREA), ROW(owner_pages, 4, DDR_FE_O_AREA), ROW(owner_crc, 1, DDR_FE_O_AREA), ROW(reserved6, 1, DDR_FE_RESERVED),
+	BYTE(reserved4, 0, 1, DDR_FE_RESERVED), BYTE(reserved4, 703, 1, DDR_FE_RESERVED),
 
 	MEM(0, state, 0, DDR_FE_M_STATE), MEM(3, state, 6, DDR_FE_M_STATE), MEM(3, state, 255, DDR_FE_M_STATE),
 	MEM(3, state, DDR_MEMBER_SPARE, DDR_FE_M_ROLE), MEM(5, state, DDR_MEMBER_IN_SYNC, DDR_FE_M_ROLE),

@@ -226,7 +226,7 @@ FIELDS = {
     "log_offset": (200, 8, 1, "log_offset"), "log_blocks": (208, 4, 0, "log_blocks"), "slots": (212, 4, 65, "slots"),
     "map_offset": (216, 8, 1, "map_offset"), "map_blocks": (224, 4, 0, "map_blocks"), "roles": (228, 2, 9, "roles"),
     "members": (230, 2, 17, "members"), "this_member": (232, 2, 16, "this_member"), "reserved2": (234, 2, 1, "reserved"),
-    "reserved3": (236, 4, 1, "reserved"), "reserved5": (263, 1, 1, "reserved"), "reserved4": (304, 1, 1, "reserved"), "verify": (260, 1, 9, "verify"), "member-state": (1024 + 16, 1, 9, "entry 0"),
+    "reserved3": (236, 4, 1, "reserved"), "reserved5": (263, 1, 1, "reserved"), "owner_offset": (304, 8, 4096, "owner_offset"), "reserved6": (314, 1, 1, "reserved"), "reserved4": (320, 1, 1, "reserved"), "verify": (260, 1, 9, "verify"), "member-state": (1024 + 16, 1, 9, "entry 0"),
     "member-flags": (1024 + 17, 1, 1, "flags"), "member-role": (1024 + 18, 2, 7, "role"), "member-cursor": (1024 + 24, 8, 5, "cursor"),
     "member-since": (1024 + 32, 8, 99, "entry 0"), "member-reserved": (1024 + 60, 1, 1, "reserved"),
     "member-unused": (1024 + 64 * 12, 1, 1, "entry 12"), "slot-flags": (2048 + 4, 4, 1, "flags"),
