@@ -511,6 +511,8 @@ static int serve(struct process *p)
 	d->wake = wake;
 	ret = d->loop ? add_sources(p) : -ENOMEM;
 	if (ret == 0)
+		ret = ddr_ident_open(&d->ident, d->loop, d->conf.state_dir);
+	if (ret == 0)
 		ret = open_cluster(d);
 	if (ret) {
 		fprintf(stderr, "ddraidd: cannot set up its event loop or its connection to corosync: %s\n", strerror(-ret));
@@ -538,6 +540,7 @@ static int serve(struct process *p)
 	ddr_fence_close(d->fence);
 	ddr_link_close(d);
 	ddr_corosync_close(d->corosync);
+	ddr_ident_close(&d->ident);
 	return 0;
 }
 

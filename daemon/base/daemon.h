@@ -13,6 +13,7 @@
 #include <qb/qbloop.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/ident.h"
 #include "daemon/base/sink.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
@@ -55,6 +56,7 @@ struct ddr_daemon {
 	qb_loop_t *loop;
 	struct ddr_conf conf;
 	uint8_t boot_id[16];
+	struct ddr_ident ident;
 	const struct ddr_transport_ops *transport;
 	struct ddr_corosync *corosync;	/* NULL with another transport */
 	struct ddr_link *link;		/* the same; NULL until an array has joined its group */

@@ -316,6 +316,36 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	memcpy(me->known.gen_id, gen_id, sizeof(me->known.gen_id));
 }
 
+void ddr_ident_read(const char *dir, struct ddr_identity_file *file)
+{
+	(void)dir;
+	*file = me->file;
+	if (!file->len)
+		file->how = DDR_IDENTITY_MISSING;
+	if (twin_fails(CALL_STATE))
+		file->how = DDR_IDENTITY_UNREADABLE;
+}
+
+/* Each node is a machine of its own. */
+void ddr_ident_marks(struct ddr_machine_marks *marks)
+{
+	char machine_id[33];
+
+	snprintf(machine_id, sizeof(machine_id), "%032x", me->n->id);
+	ddr_machine_marks(marks, machine_id, NULL);
+}
+
+int ddr_ident_write(const char *dir, const char *text, size_t len)
+{
+	(void)dir;
+	if (twin_fails(CALL_STATE))
+		return -errno;
+	me->file.how = DDR_IDENTITY_READ;
+	me->file.len = len;
+	memcpy(me->file.text, text, len);
+	return 0;
+}
+
 bool ddr_zone_hour(struct ddr_daemon *d, uint64_t now, uint64_t now_ms, unsigned int *hour)
 {
 	(void)d;

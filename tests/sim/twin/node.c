@@ -164,6 +164,8 @@ static void begin(struct proc *p, const void *arg)
 	qb_list_init(&d->arrays);
 	configure(p->s, d, p->n);
 	d->loop = qb_loop_create();
+	if (ddr_ident_open(&d->ident, d->loop, ""))
+		longjmp(p->dies, 1);
 	if (d->transport->cluster && (ddr_fence_fork(&d->fence) || ddr_corosync_open(&d->corosync, d->loop) || ddr_fence_open(d->fence, d->loop)))
 		longjmp(p->dies, 1);
 	if (ddr_kctl_open(&d->kctl, d->loop, on_control, d))
@@ -206,7 +208,7 @@ void node_start(struct sim *s, struct node *n)
 	n->pid++;
 	if (!n->k.there)
 		kernel_new(s, &n->k);
-	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .ran_ms = s->now, .began_ms = s->now };
+	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .file = p->file, .ran_ms = s->now, .began_ms = s->now };
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
 		p->absent |= s->disk[m].dead && !still_there(s) ? 1u << m : 0;

@@ -58,6 +58,7 @@ struct proc {
 	bool was_refused;		/* since it began, a device could not be opened, for a reason of its own */
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
+	struct ddr_identity_file file;	/* of ident.h, likewise */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
 	uint64_t cookie;		/* of the array object, as its kernel had it last */
 	struct { void *cpg, *quorum; } context;
