@@ -348,7 +348,7 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 	if (ret == 0)
 		return;
 	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s; trying again. If that does not help, power the node off, then: ddraid "
-	       "fence-ack %u", a->name, o->node, strerror(-ret), o->node);
+	       "fence-ack %u", a->name, o->node, ret == -EALREADY ? "two fence commands against it have not ended" : strerror(-ret), o->node);
 	w.result = ret;
 	w.due_ms = ddr_now_ms() + FENCE_PAUSE_MS;
 	answer_later(a, &w);

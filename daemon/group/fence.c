@@ -20,9 +20,11 @@
 #include "daemon/group/fence_helper.h"
 
 #define REQUESTS	256u	/* for all arrays: 64 arrays with a few nodes each */
+#define AGAINST_ONE	2u	/* agents that may run against one node at the same time */
 
 struct request {
 	bool used;
+	bool told;		/* the time of its run is over: only a success is still reported */
 	uint32_t node;
 	uint64_t failure;
 	uint64_t lost_ms;
@@ -31,12 +33,17 @@ struct request {
 	void *ctx;
 };
 
+/* LATE: fence_timeout is over, and the agent may not have ended: nothing can end one that waits in the kernel for a disk. */
+enum stage { RUN_UNUSED, RUN_RUNS, RUN_LATE, RUN_SETTLES, RUN_ENDED };
+
 /* A run of an agent against a node. A run that has ended is kept until its entry is needed. */
 struct run {
-	uint32_t node;		/* 0: unused entry */
+	enum stage stage;
+	uint32_t node;
 	uint64_t id;
 	uint64_t began_ms;
-	bool ended;
+	uint64_t until_ms;	/* RUNS: fence_timeout; SETTLES: until then it is not reported */
+	uint64_t settle_ms;
 	int result;
 	int64_t fenced_at;	/* seconds since 1970, by the clock of that time: the latest known success against the node; 0: none */
 };
@@ -50,16 +57,90 @@ struct ddr_fence {
 	qb_loop_timer_handle timer;
 };
 
-static void answer(struct ddr_fence *f, uint64_t run, int result, const char *why)
+/* @late: the run has not ended, so the request stays open for its success. */
+static void answer(struct ddr_fence *f, uint64_t run, bool late, int result, const char *why)
 {
 	for (unsigned int i = 0; i < REQUESTS; i++) {
 		struct request r = f->request[i];
 
 		if (!r.used || r.run != run)
 			continue;
-		f->request[i].used = false;
-		r.done(r.ctx, r.node, r.failure, result, why);
+		f->request[i].used = f->request[i].told = late;
+		if (!r.told || result == 0)
+			r.done(r.ctx, r.node, r.failure, result, why);
 	}
+}
+
+/* The run has ended, and @result is final. */
+static void ended(struct ddr_fence *f, struct run *run, int result, const char *why)
+{
+	run->stage = RUN_ENDED;
+	run->result = result;
+	answer(f, run->id, false, result, why);
+}
+
+/* ---- time ------------------------------------------------------------------------- */
+
+static bool has_request(const struct ddr_fence *f, const struct run *run)
+{
+	for (unsigned int i = 0; i < REQUESTS; i++)
+		if (f->request[i].used && f->request[i].run == run->id)
+			return true;
+	return false;
+}
+
+/* When something is to be done about the run; UINT64_MAX: nothing before the helper says something. */
+static uint64_t due_ms(const struct ddr_fence *f, const struct run *run)
+{
+	if (run->stage == RUN_RUNS || run->stage == RUN_SETTLES)
+		return run->until_ms;
+	return run->stage == RUN_ENDED && has_request(f, run) ? 0 : UINT64_MAX;
+}
+
+static void on_time(void *data);
+
+static void set_timer(struct ddr_fence *f)
+{
+	uint64_t now = ddr_now_ms(), due = UINT64_MAX;
+
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (due_ms(f, &f->run[i]) < due)
+			due = due_ms(f, &f->run[i]);
+	if (f->timer)
+		qb_loop_timer_del(f->loop, f->timer);
+	f->timer = 0;
+	if (due != UINT64_MAX)
+		qb_loop_timer_add(f->loop, QB_LOOP_HIGH, due > now ? (due - now) * QB_TIME_NS_IN_MSEC : 0, f, on_time, &f->timer);
+}
+
+static void on_time(void *data)
+{
+	struct ddr_fence *f = data;
+	uint64_t now = ddr_now_ms();
+
+	f->timer = 0;
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
+		struct run *run = &f->run[i];
+
+		if (due_ms(f, run) > now)
+			continue;
+		if (run->stage == RUN_RUNS) {
+			run->stage = RUN_LATE;
+			answer(f, run->id, true, -ETIMEDOUT, "the agent did not finish in time");
+		} else if (run->stage == RUN_SETTLES) {
+			ended(f, run, 0, "");
+		} else {
+			answer(f, run->id, false, run->result, "it was fenced for another array");
+		}
+	}
+	set_timer(f);
+}
+
+/* ---- the helper ------------------------------------------------------------------- */
+
+static bool is_open(const struct run *run)
+{
+	return run->stage == RUN_RUNS || run->stage == RUN_LATE;
 }
 
 static void helper_gone(struct ddr_fence *f)
@@ -68,13 +149,23 @@ static void helper_gone(struct ddr_fence *f)
 	qb_loop_poll_del(f->loop, f->fd);
 	close(f->fd);
 	f->fd = -1;
-	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
-		if (!f->run[i].node || f->run[i].ended)
-			continue;
-		f->run[i].ended = true;
-		f->run[i].result = -EPIPE;
-		answer(f, f->run[i].id, -EPIPE, "the process that runs fence commands has ended");
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (is_open(&f->run[i]))
+			ended(f, &f->run[i], -EPIPE, "the process that runs fence commands has ended");
+	set_timer(f);
+}
+
+/* An agent that was started for this failure and ended with success has fenced the node, also after fence_timeout. */
+static void agent_ended(struct ddr_fence *f, struct run *run, const struct ddr_fence_answer *a)
+{
+	if (a->result) {
+		ended(f, run, a->result, a->text);
+		return;
 	}
+	if (run->fenced_at < time(NULL))
+		run->fenced_at = time(NULL);
+	run->stage = RUN_SETTLES;
+	run->until_ms = ddr_now_ms() + run->settle_ms;
 }
 
 static int32_t on_answer(int32_t fd, int32_t revents, void *data)
@@ -92,15 +183,10 @@ static int32_t on_answer(int32_t fd, int32_t revents, void *data)
 		return 0;
 	}
 	a.text[sizeof(a.text) - 1] = '\0';
-	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
-		if (f->run[i].node && f->run[i].id == a.id && !f->run[i].ended) {
-			f->run[i].ended = true;
-			f->run[i].result = a.result;
-			if (a.result == 0 && f->run[i].fenced_at < time(NULL))
-				f->run[i].fenced_at = time(NULL);
-			answer(f, a.id, a.result, a.text);
-		}
-	}
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		if (f->run[i].id == a.id && is_open(&f->run[i]))
+			agent_ended(f, &f->run[i], &a);
+	set_timer(f);
 	return 0;
 }
 
@@ -144,6 +230,8 @@ void ddr_fence_close(struct ddr_fence *f)
 {
 	if (!f)
 		return;
+	if (f->timer)
+		qb_loop_timer_del(f->loop, f->timer);
 	if (f->fd >= 0) {
 		qb_loop_poll_del(f->loop, f->fd);
 		close(f->fd);	/* the helper ends; agents that run continue */
@@ -151,15 +239,12 @@ void ddr_fence_close(struct ddr_fence *f)
 	free(f);
 }
 
-/* A request waits for the end of the run, or for the loop to report it. */
+/* ---- requests --------------------------------------------------------------------- */
+
+/* Its agent may still run, or a request waits for it. */
 static bool in_use(const struct ddr_fence *f, const struct run *run)
 {
-	if (run->node && !run->ended)
-		return true;
-	for (unsigned int i = 0; i < REQUESTS; i++)
-		if (f->request[i].used && f->request[i].run == run->id)
-			return true;
-	return false;
+	return is_open(run) || run->stage == RUN_SETTLES || has_request(f, run);
 }
 
 static int64_t fenced_at(const struct ddr_fence *f, uint32_t node)
@@ -211,55 +296,70 @@ static struct run *find_place(struct ddr_fence *f, uint32_t node)
 	return place;
 }
 
-/* An agent may already run against the node for an earlier loss: it proves nothing for this one, and continues beside the new run. */
-static struct run *start_run(struct ddr_fence *f, const struct ddr_fence_order *order)
+/*
+ * An agent may already run against the node for an earlier loss: it proves nothing for this one, and continues beside the new run. 0, or a
+ * negative errno.
+ */
+static int start_run(struct ddr_fence *f, const struct ddr_fence_order *order, uint64_t settle_ms, struct run **run)
 {
 	int64_t last = fenced_at(f, order->node);
 	struct run *place = find_place(f, order->node);
+	uint64_t now = ddr_now_ms();
+	unsigned int running = 0;
 
+	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
+		running += is_open(&f->run[i]) && f->run[i].node == order->node;
+	if (running >= AGAINST_ONE)
+		return -EALREADY;
 	if (!place)
-		return NULL;
+		return -EBUSY;
 	if (send(f->fd, order, sizeof(*order), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(*order)) {
 		qb_perror(LOG_ERR, "asking the process that runs fence commands");
-		return NULL;
+		return -EBUSY;
 	}
-	*place = (struct run){ .node = order->node, .id = order->id, .began_ms = ddr_now_ms(), .fenced_at = last };
-	return place;
+	*place = (struct run){ .stage = RUN_RUNS, .node = order->node, .id = order->id, .began_ms = now, .until_ms = now + order->timeout_ms,
+			       .settle_ms = settle_ms, .fenced_at = last };
+	*run = place;
+	return 0;
 }
 
-/* A run against @node that started after it was lost, and has not failed. */
+/* A run against @node that started after it was lost, and has not failed. One that is late has, until it succeeds. */
 static struct run *find_run(struct ddr_fence *f, uint32_t node, uint64_t lost_ms)
 {
 	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
 		struct run *r = &f->run[i];
 
-		if (r->node == node && r->began_ms >= lost_ms && (!r->ended || r->result == 0))
+		if (r->node == node && r->began_ms >= lost_ms &&
+		    (r->stage == RUN_RUNS || r->stage == RUN_SETTLES || (r->stage == RUN_ENDED && r->result == 0)))
 			return r;
 	}
 	return NULL;
 }
 
-static void on_known(void *data)
+/* An unused entry; else one that was told about a timeout, whose late success is then not reported. NULL: all wait for an answer. */
+static struct request *request_place(struct ddr_fence *f)
 {
-	struct ddr_fence *f = data;
+	struct request *place = NULL;
 
-	f->timer = 0;
-	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++)
-		if (f->run[i].node && f->run[i].ended)
-			answer(f, f->run[i].id, f->run[i].result, "it was fenced for another array");
+	for (unsigned int i = 0; i < REQUESTS; i++) {
+		struct request *r = &f->request[i];
+
+		if (!r->used)
+			return r;
+		if (r->told)
+			place = r;
+	}
+	return place;
 }
 
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
 {
-	struct ddr_fence_order order = { .node = node, .timeout_ms = conf->fence_timeout_ms,
-					 .settle_ms = conf->fence_settle_ms };
-	struct request *r = NULL;
+	struct ddr_fence_order order = { .node = node, .timeout_ms = conf->fence_timeout_ms };
+	struct request *r = request_place(f);
 	struct run *run;
+	int ret;
 
-	for (unsigned int i = 0; !r && i < REQUESTS; i++)
-		if (!f->request[i].used)
-			r = &f->request[i];
 	if (!r || f->fd < 0)
 		return r ? -EPIPE : -ENOBUFS;
 	run = find_run(f, node, lost_ms);
@@ -268,15 +368,14 @@ int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const st
 		order.fail_time = fail_time(f, node, name, lost_ms);
 		snprintf(order.name, sizeof(order.name), "%s", name);
 		snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
-		run = start_run(f, &order);
-		if (!run)
-			return -EBUSY;
+		ret = start_run(f, &order, conf->fence_settle_ms, &run);
+		if (ret)
+			return ret;
 		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", node, name, conf->fence_command);
 	}
 	*r = (struct request){ .used = true, .node = node, .failure = failure, .lost_ms = lost_ms, .run = run->id,
 			       .done = done, .ctx = ctx };
-	if (run->ended && !f->timer)
-		qb_loop_timer_add(f->loop, QB_LOOP_HIGH, 0, f, on_known, &f->timer);
+	set_timer(f);
 	return 0;
 }
 

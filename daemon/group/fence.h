@@ -6,6 +6,8 @@
  * A node is fenced once for one failure, however many arrays ask. It must never: report success unless the agent exited with code 0
  * after it was started for this failure.
  *
+ * The daemon measures the time of an agent, and does not depend on its end: an agent that waits in the kernel cannot be killed.
+ *
  * All functions belong to the loop's thread.
  */
 #ifndef DDR_DAEMON_FENCE_H
@@ -19,7 +21,10 @@
 struct ddr_conf;
 struct ddr_fence;
 
-/* The answer to a request: 0, or a negative errno with one line in @why. */
+/*
+ * The answer to a request: 0, or a negative errno with one line in @why. After -ETIMEDOUT, which means that fence_timeout is over and nothing
+ * else, a 0 may follow: the agent has fenced the node after all.
+ */
 typedef void (*ddr_fence_done_fn)(void *ctx, uint32_t node, uint64_t failure, int result, const char *why);
 
 /* Forks the helper. Call it before threads are started, memory is locked and files are opened. 0, or a negative errno. */
@@ -31,8 +36,8 @@ void ddr_fence_close(struct ddr_fence *f);
 /*
  * Requests proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost, or any later time. An agent that
  * was started since then serves this request, too; one that was started earlier proves nothing for it, so another one is started
- * beside it. @done is called once, unless ddr_fence_forget() is called first. Returns 0, or a negative errno (then done() is not
- * called).
+ * beside it. @done is called, unless ddr_fence_forget() is called first: not later than fence_timeout and, after a success, fence_settle.
+ * Returns 0, or a negative errno (then done() is not called); -EALREADY: two agents that were started against this node have not ended.
  */
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx);

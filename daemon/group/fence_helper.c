@@ -36,9 +36,7 @@
 struct agent {
 	pid_t pid;		/* 0: unused entry */
 	uint64_t id;
-	uint64_t until_ms;	/* it is killed then; or, if it succeeded, its result is reported then */
-	uint64_t settle_ms;
-	bool settling;
+	uint64_t until_ms;	/* it is killed then */
 	int output;		/* or -1 */
 	bool killed;
 	char text[DDR_FENCE_TEXT_LEN];
@@ -180,8 +178,7 @@ static void start(struct ddr_fence_order *o)
 			close(in);
 		return;
 	}
-	*a = (struct agent){ .id = o->id, .until_ms = ddr_now_ms() + o->timeout_ms,
-			     .settle_ms = o->settle_ms, .output = out[0] };
+	*a = (struct agent){ .id = o->id, .until_ms = ddr_now_ms() + o->timeout_ms, .output = out[0] };
 	a->pid = fork();
 	if (a->pid == 0)
 		run_agent(o, in, out[1]);
@@ -225,24 +222,23 @@ static void free_agent(struct agent *a)
 	a->pid = 0;
 }
 
+/* One that ended with success before the signal reached it has fenced the node. */
 static void ended(struct agent *a, int status)
 {
-	char text[DDR_FENCE_TEXT_LEN];
+	char text[DDR_FENCE_TEXT_LEN] = "";
+	int result = a->killed ? -ETIMEDOUT : -EIO;
 
 	read_output(a);
 	a->text[a->n] = '\0';
-	if (!a->killed && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-		a->settling = true;
-		a->until_ms = ddr_now_ms() + a->settle_ms;
-		return;
-	}
-	if (a->killed)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		result = 0;
+	else if (a->killed)
 		snprintf(text, sizeof(text), "the agent did not finish in time");
 	else if (WIFEXITED(status))
 		snprintf(text, sizeof(text), "code %d: %.150s", WEXITSTATUS(status), a->text);
 	else
 		snprintf(text, sizeof(text), "signal %d: %.150s", WTERMSIG(status), a->text);
-	reply(a->id, a->killed ? -ETIMEDOUT : -EIO, text);
+	reply(a->id, result, text);
 	free_agent(a);
 }
 
@@ -256,13 +252,6 @@ static void look_after(void)
 
 		if (!a->pid)
 			continue;
-		if (a->settling) {
-			if (now >= a->until_ms) {
-				reply(a->id, 0, "");
-				free_agent(a);
-			}
-			continue;
-		}
 		read_output(a);
 		if (waitpid(a->pid, &status, WNOHANG) == a->pid) {
 			ended(a, status);

@@ -13,8 +13,7 @@
 
 struct ddr_fence_order {
 	uint64_t id;
-	uint64_t timeout_ms;
-	uint64_t settle_ms;			/* between the agent's success and the answer */
+	uint64_t timeout_ms;			/* then it is killed */
 	int64_t fail_time;			/* seconds since 1970 */
 	uint32_t node;
 	char name[DDR_FENCE_NAME_LEN];

@@ -42,7 +42,8 @@
  *	quorate, and its ring id. Order between VIEW and QUORUM does not matter;
  *  - FENCE (node, failure) asks for one proof that the node is dead: it was cut off *after* this
  *	output, and its commands in the targets' queues have ended (a settle time). The answer is one
- *	DDR_IN_FENCED with the same node and failure, result 0 or an errno (then the next node tries).
+ *	DDR_IN_FENCED with the same node and failure, result 0 or an errno (then the next node tries). If the errno means that its time
+ *	was over, another one with result 0 may follow, at any time.
  *	With fencing by a cluster manager the driver waits for its result instead of running a command.
  *	A FENCE is never withdrawn; an answer that is no longer needed is ignored;
  *  - GIVE_UP is final: the driver kills the target (DDR_U_KILL) and leaves the group. If the node

@@ -73,8 +73,11 @@ void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
 	int at = ddr_sm_node_at(sm, in->node);
 	const struct ddr_sm_node *n = at < 0 ? NULL : &sm->shared.nodes[at];
 
-	if (!n || !n->lost || n->failure != in->failure || ddr_sm_peer(sm, n)->asked != in->failure)
+	if (!n || !n->lost || n->failure != in->failure)
 		return;		/* it came back meanwhile, or another node had proof */
+	/* an agent that succeeds after its time was over has fenced the node; if it fails then, that was counted already */
+	if (in->result && ddr_sm_peer(sm, n)->asked != in->failure)
+		return;
 	ddr_sm_peer(sm, n)->asked = 0;
 	ddr_sm_peer(sm, n)->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
 	ddr_sm_peer(sm, n)->how_sent = false;

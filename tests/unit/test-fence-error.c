@@ -353,6 +353,98 @@ static void says(uint64_t id, int result)
 	assert_int_equal(__real_send(far, &a, sizeof(a), 0), sizeof(a));
 }
 
+/*
+ * Finding T9: the agent waits in the kernel for a disk, so the helper cannot end it and says nothing. The daemon reports it in time, and the next
+ * node is asked. If the agent ends with success after all, this failure has its proof; that it failed is known already.
+ */
+static void an_agent_that_cannot_be_killed(void **state)
+{
+	uint64_t lost = ddr_now_ms(), begun = lost, id;
+
+	(void)state;
+	conf.fence_timeout_ms = 1000;
+	assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, lost, 1, done, &got), 0);
+	id = order().id;
+	wait_for(1);
+	assert_int_equal(got.result[0], -ETIMEDOUT);
+	assert_true(ddr_now_ms() - begun >= 1000 && ddr_now_ms() - begun < 30000);
+	conf.fence_settle_ms = 300;
+	/* what is late serves no other request, not even of the same loss */
+	assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, lost, 2, done, &got), 0);
+	assert_true(order().id == id + 1);
+	begun = ddr_now_ms();
+	says(id, 0);						/* was asked for without a settle time */
+	says(id + 1, 0);
+	wait_for(3);
+	assert_int_equal(got.failure[1], 1);
+	assert_int_equal(got.result[1], 0);
+	assert_int_equal(got.failure[2], 2);
+	assert_int_equal(got.result[2], 0);
+	assert_true(ddr_now_ms() - begun >= 300);
+	says(id, 0);
+	take_what_is_there();
+	assert_int_equal(got.n, 3);
+}
+
+static void a_late_failure_is_known_already(void **state)
+{
+	uint64_t id;
+
+	(void)state;
+	conf.fence_timeout_ms = 100;
+	assert_int_equal(ask(4, 1), 0);
+	id = order().id;
+	wait_for(1);
+	says(id, -EIO);
+	says(id, 0);
+	take_what_is_there();
+	assert_int_equal(got.n, 1);
+	assert_int_equal(got.result[0], -ETIMEDOUT);
+}
+
+/* Each of them may hold a power switch, and the memory of this machine. */
+static void two_agents_for_one_node_at_most(void **state)
+{
+	uint64_t id;
+
+	(void)state;
+	conf.fence_timeout_ms = 100;
+	for (uint64_t i = 1; i <= 2; i++) {
+		assert_int_equal(ask(4, i), 0);
+		id = order().id;
+		wait_for((unsigned int)i);
+	}
+	assert_int_equal(ask(4, 3), -EALREADY);
+	assert_int_equal(ask(5, 4), 0);				/* another node has nothing to do with it */
+	assert_int_equal(order().node, 5);
+	says(id, -ETIMEDOUT);
+	wait_for(3);						/* of node 5 */
+	assert_int_equal(ask(4, 5), 0);
+	assert_int_equal(order().node, 4);
+}
+
+/* Whoever waits for an answer has a place, also if all are taken by those who hope for a late success. */
+static void those_who_hope_make_room(void **state)
+{
+	uint64_t id;
+
+	(void)state;
+	conf.fence_timeout_ms = 300;
+	for (uint64_t i = 0; i < REQUESTS; i++)
+		assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, 0, i, done, &got), 0);
+	order();
+	wait_for(REQUESTS);
+	got.n = 0;
+	conf.fence_timeout_ms = 60000;
+	assert_int_equal(ask(4, 1000), 0);
+	id = order().id;
+	says(id, 0);
+	take_what_is_there();
+	assert_int_equal(got.n, 1);
+	assert_int_equal(got.failure[0], 1000);
+	assert_int_equal(got.result[0], 0);
+}
+
 static void each_request_is_answered_once(void **state)
 {
 	struct ddr_fence_order o;
@@ -496,6 +588,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(commands_that_are_none, before, after),
 		cmocka_unit_test_setup_teardown(names_and_words_of_others, before, after),
 		cmocka_unit_test_setup_teardown(an_agent_goes_on_without_the_daemon, before, after),
+		cmocka_unit_test_setup_teardown(an_agent_that_cannot_be_killed, before_played, after_played),
+		cmocka_unit_test_setup_teardown(a_late_failure_is_known_already, before_played, after_played),
+		cmocka_unit_test_setup_teardown(two_agents_for_one_node_at_most, before_played, after_played),
+		cmocka_unit_test_setup_teardown(those_who_hope_make_room, before_played, after_played),
 		cmocka_unit_test_setup_teardown(each_request_is_answered_once, before_played, after_played),
 		cmocka_unit_test_setup_teardown(a_request_that_was_refused_gets_no_answer, before_played, after_played),
 		cmocka_unit_test_setup_teardown(more_than_can_be_open, before_played, after_played),
