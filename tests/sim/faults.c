@@ -16,7 +16,7 @@ bool sim_may_fail(struct sim *s, uint32_t m, bool counted)
 {
 	struct ddr_super sb;
 
-	if (m >= s->sb0.members || (counted && (!s->faults_left || s->disk[m].chosen)))
+	if (m >= s->sb0.members || (counted && (s->faults_left <= finding_keeps(s) || s->disk[m].chosen)))
 		return false;
 	if (!counted)
 		return check_newest_super(s, &sb) && (sb.member[m].flags & DDR_MEMBER_F_REPLACING);
@@ -39,7 +39,7 @@ bool sim_may_put_back(const struct sim *s, const struct node *n, uint32_t m)
 {
 	struct ddr_super sb;
 
-	return n->sm && !s->lossy && m < s->sb0.members && nobody_uses(s, m) && check_newest_super(s, &sb) && sb.member[m].state != DDR_MEMBER_IN_SYNC &&
+	return n->sm && !s->lossy && m < s->sb0.members && nobody_uses(s, m) && !finding_hangs(s, m) && check_newest_super(s, &sb) && sb.member[m].state != DDR_MEMBER_IN_SYNC &&
 	       sb.member[m].state != DDR_MEMBER_REBUILDING && sb.member[m].state != DDR_MEMBER_SPARE;
 }
 
@@ -144,7 +144,7 @@ static void fails(struct sim *s, struct disk *d, enum disk_fault once)
 /* Does the array tolerate one more failure? */
 static bool one_more(struct sim *s, struct disk *d)
 {
-	if (!s->lossy && (!s->faults_left || d->chosen))
+	if (!s->lossy && (s->faults_left <= finding_keeps(s) || d->chosen))
 		return false;
 	s->faults_left -= !s->lossy;
 	d->chosen = true;

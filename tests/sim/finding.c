@@ -82,27 +82,68 @@ static void leaves_cluster(struct sim *s, struct node *n)
 	n->outside_until = s->event + 200;
 }
 
+/* Requests of the node to the member end no more, until the machine restarts. */
 static bool hangs_for_good(const struct sim *s, const struct node *n)
 {
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (s->disk[m].hangs_until[n - s->node] > s->now && (s->disk[m].was_cut >> (n - s->node) & 1))
+		if (s->disk[m].hangs_until[n - s->node] == UINT64_MAX)
 			return true;
 	return false;
 }
 
-/* T3, T4: a member hangs in the driver of one node; T3: whose daemon is killed meanwhile. */
+static bool member_hangs(const struct sim *s)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		if (hangs_for_good(s, n))
+			return true;
+	return false;
+}
+
+static bool of_hangs(const struct sim *s)
+{
+	return s->finding == FINDING_T3 || s->finding == FINDING_T4;
+}
+
+uint32_t finding_keeps(const struct sim *s)
+{
+	return of_hangs(s) && !s->hung;
+}
+
+bool finding_hangs(const struct sim *s, uint32_t m)
+{
+	for (uint32_t i = 0; i < s->n_nodes; i++)
+		if (s->disk[m].hangs_until[i] == UINT64_MAX)
+			return true;
+	return false;
+}
+
+/* T3, T4: a member hangs in the driver of one node, for the daemon and the kernel. T3: the daemon is killed meanwhile; T4: it fails with an error on another node. */
 static void hangs(struct sim *s, struct node *n)
 {
-	struct act a = act_of(ACT_HANG, n);
+	struct disk *d = &s->disk[sim_rand(s, s->sb0.members)];
+	const struct node *other = &s->node[sim_rand(s, s->n_nodes)];
 
 	if (s->finding == FINDING_T3 && n->sm && hangs_for_good(s, n)) {
 		sim_act(s, act_of(ACT_KILL, n));
 		return;
 	}
-	a.arg[0] = sim_rand(s, s->sb0.members);
-	a.arg[1] = 10000 + sim_rand(s, 100000);
-	a.arg[2] = 1;
-	sim_act(s, a);
+	if (s->hung && !member_hangs(s))
+		return;		/* it was the failure that the array tolerates */
+	if (s->hung && other != n && hangs_for_good(s, n)) {
+		for (uint32_t m = 0; m < s->sb0.members && s->finding == FINDING_T4; m++)
+			if (finding_hangs(s, m))
+				s->disk[m].was_cut |= s->disk[m].cut |= 1u << (other - s->node);
+		return;
+	}
+	/* once in each run, at any time */
+	if (s->hung || !n->sm || d->dead || d->chosen || d->once != FAULT_NONE || !s->faults_left || !sim_chance(s, 1 + s->events / 400))
+		return;
+	s->hung = d->chosen = d->failed = true;
+	s->faults_left--;
+	d->was_cut |= 1u << (n - s->node);
+	d->hangs_kernel |= 1u << (n - s->node);
+	d->hangs_until[n - s->node] = UINT64_MAX;
+	sim_trace(s, "fault: member %u hangs on node %u, until that restarts", (uint32_t)(d - s->disk), n->id);
 }
 
 static void back_inside(struct sim *s, struct node *n)
@@ -114,8 +155,9 @@ static void back_inside(struct sim *s, struct node *n)
 
 void finding_power_off(struct sim *s, struct node *n)
 {
-	for (uint32_t m = 0; m < DDR_MAX_MEMBERS && n->lasting; m++)
-		s->disk[m].hangs_until[n - s->node] = 0;
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		if (s->disk[m].hangs_until[n - s->node] == UINT64_MAX)
+			s->disk[m].hangs_until[n - s->node] = 0;
 	n->lasting = n->outside = false;
 	s->silent = s->silent == n->id ? 0 : s->silent;
 	if (!n->stuck)
@@ -166,10 +208,7 @@ void finding_calm(struct sim *s)
 		n->lasting = !one && lasts(s, n);
 		one |= n->lasting;
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
-			if (n->lasting && (s->finding == FINDING_T3 || s->finding == FINDING_T4) && s->disk[m].hangs_until[n - s->node] > s->now &&
-			    (s->disk[m].was_cut >> (n - s->node) & 1))
-				s->disk[m].hangs_until[n - s->node] = UINT64_MAX;
-			else
+			if (!n->lasting || s->disk[m].hangs_until[n - s->node] != UINT64_MAX)
 				s->disk[m].hangs_until[n - s->node] = 0;
 		if (n->outside)
 			back_inside(s, n);

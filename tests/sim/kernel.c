@@ -457,7 +457,7 @@ static uint32_t hanging(struct sim *s, struct kernel *k)
 {
 	uint32_t i = (uint32_t)(kernel_node(s, k) - s->node), places = 0;
 
-	for (uint32_t p = 0; sim_real && !s->calm && p < DDR_UAPI_PLACES; p++)
+	for (uint32_t p = 0; sim_real && (!s->calm || s->node[i].lasting) && p < DDR_UAPI_PLACES; p++)
 		if (k->disk[p] != SIM_NOBODY && s->disk[k->disk[p]].hangs_kernel >> i & 1 && s->disk[k->disk[p]].hangs_until[i] > s->now)
 			places |= 1u << p;
 	return places;

@@ -47,17 +47,17 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 }
 
 /*
- * The first owner of an array: no disk names it until its first superblocks have landed. That is a documented limit
+ * A node that owns no slot yet: no disk names it until the superblocks that it writes have landed. That is a documented limit
  * (doc/protocol.md), so they always land.
  */
 void node_first_write_lands(struct sim *s, struct node *n)
 {
 	struct ddr_super sb;
-	bool owned = !check_newest_super(s, &sb);
+	bool named = !check_newest_super(s, &sb);
 
 	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		owned |= sb.slot_node[i] != 0;
-	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io && !owned; io++) {
+		named |= sb.slot_node[i] == n->id;
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io && !named; io++) {
 		if (!io->used || io->type != DDR_OUT_SB_WRITE)
 			continue;
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)

@@ -425,6 +425,7 @@ struct sim {
 	uint32_t op_id;
 	bool slow_flush;		/* much else happens while a flush is in flight */
 	enum finding finding;
+	bool hung;			/* a member hung on one node, until it restarts (finding.c) */
 	uint32_t silent;		/* the node with a process in the group that says nothing; 0: none */
 	uint64_t silent_ring;
 	bool cluster;			/* several nodes: cluster.c has the schedule */
@@ -527,6 +528,10 @@ void finding_event(struct sim *s, struct node *n);
 void finding_power_off(struct sim *s, struct node *n);
 /* Everything ends, but not what is looked for. */
 void finding_calm(struct sim *s);
+/* Failures that the array tolerates and that are kept for what is looked for. */
+uint32_t finding_keeps(const struct sim *s);
+/* Does the member hang on a node, until that restarts? */
+bool finding_hangs(const struct sim *s, uint32_t m);
 /* A slot is recovered: that is sent, or delivered. */
 void finding_recovered(struct sim *s, uint32_t slot, bool delivered);
 /* A node wants another one fenced. */
