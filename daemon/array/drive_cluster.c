@@ -71,6 +71,15 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	ddr_drive_step(a, in);
 }
 
+static void on_excluded(void *ctx, uint32_t node)
+{
+	struct ddr_array *a = ctx;
+	struct ddr_input *in = ddr_drive_input(a, DDR_IN_EXCLUDED);
+
+	in->node = node;
+	ddr_drive_step(a, in);
+}
+
 static void on_version(void *ctx, uint16_t version)
 {
 	struct ddr_array *a = ctx;
@@ -160,7 +169,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

@@ -107,9 +107,21 @@ static void too_many(struct ddr_link *l, struct ddr_rider *r)
 	ddr_group_off(&l->group, array);
 }
 
+static void tell_excluded_nodes(struct ddr_link *l, unsigned int i)
+{
+	struct ddr_rider *r = l->rider[i];
+	uint32_t node;
+
+	while (l->rider[i] == r && (node = ddr_group_excluded(&l->group, i)) != 0)
+		r->events->excluded(r->ctx, node);
+}
+
 static void tell_views(struct ddr_link *l, unsigned int i)
 {
 	struct ddr_group_view v;
+
+	if (l->rider[i] && l->rider[i]->told_any)
+		tell_excluded_nodes(l, i);
 
 	while (l->rider[i]) {
 		struct ddr_rider *r = l->rider[i];
@@ -122,6 +134,9 @@ static void tell_views(struct ddr_link *l, unsigned int i)
 			return;
 		case DDR_GROUP_NEW_VIEW:
 			r->told_any = true;
+			tell_excluded_nodes(l, i);
+			if (l->rider[i] != r)
+				return;
 			if (l->group.meets)
 				withhold_quorum(l, r, v.ring);
 			if (l->rider[i] == r && v.version)

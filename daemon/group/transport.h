@@ -23,6 +23,8 @@ struct ddr_transport_events {
 	 * If a node left and joined in one event, a view without it is delivered in between.
 	 */
 	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *numbers, uint32_t n, uint64_t ring);
+	/* A verdict has excluded the daemon of this node. Before the view without it. */
+	void (*excluded)(void *ctx, uint32_t node);
 	/* The last report of the quorum service: the cluster's members, and the ring. May come before or after the view. */
 	void (*quorum)(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring);
 	void (*message)(void *ctx, uint32_t node, const uint8_t *msg, uint32_t len);

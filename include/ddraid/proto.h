@@ -18,13 +18,13 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		14u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is */
+#define DDR_MSG_VERSION		15u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict */
 /*
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
  */
-#define DDR_MSG_LOWEST		14u
-#define DDR_MSG_UNNAMED		14u	/* the version whose number is not in the name of a view */
+#define DDR_MSG_LOWEST		15u
+#define DDR_MSG_UNNAMED		15u	/* the version whose number is not in the name of a view */
 #ifdef DDRAID_NEXT_VERSION
 #define DDR_MSG_HIGHEST		(DDR_MSG_VERSION + 1u)
 #else
@@ -37,7 +37,8 @@
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
 					 * u32 regions that the kernel holds (as declared), u64 blocks that the sender's open devices have room for, u32 flags, u32 0 */
-	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 0, u64 history then */
+	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 n, u64 history then, then n times
+				 * u32 node: nodes that a verdict has excluded since the sender agreed last */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions */
 	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure */
@@ -88,6 +89,8 @@ enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_
 
 /* Mode of a range. Another mode is reserved for write locks on regions that exclude each other. */
 enum ddr_ex_mode { DDR_EX_RANGE = 1 };
+
+#define DDR_HELLO_OUTS		64u	/* nodes that a HELLO names as excluded at most: as many as have places in an array */
 
 #define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */
 #define DDR_MAP_RUNS		36u	/* runs of a MAP_SET at most */

@@ -286,6 +286,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_NONE: return;
 	case DDR_IN_TICK: tick(sm, in->now_ms); sm->wall = in->value; return;
 	case DDR_IN_VIEW: ddr_sm_view(sm, s, in); return;
+	case DDR_IN_EXCLUDED: ddr_sm_exclusion(sm, in->node); return;
 	case DDR_IN_MSG: ddr_sm_message(sm, s, in); return;
 	case DDR_IN_FENCED: ddr_sm_fence_answer(sm, in); return;
 	case DDR_IN_K_ATTACHED: ddr_sm_attached(sm, in); return;

@@ -77,7 +77,7 @@
 #define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
 #define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are in flight at once */
 #define DDR_SM_MSG_SHORT	128u	/* bytes of a message, except for ... */
-#define DDR_SM_MSG_LONG		32u	/* ... at most this many of a step: parts of the state, changes of the map, what a writer has done */
+#define DDR_SM_MSG_LONG		32u	/* ... at most this many of a step: parts of the state, changes of the map, what a writer has done, a HELLO that names excluded nodes */
 
 enum ddr_in_type {
 	DDR_IN_NONE = 0,	/* continue emitting */
@@ -85,6 +85,7 @@ enum ddr_in_type {
 
 	/* group; the local transport gives one VIEW with itself, quorate, at start */
 	DDR_IN_VIEW,		/* nodes[], pids[], n_nodes, ring; quorate only without a cluster */
+	DDR_IN_EXCLUDED,	/* node: a verdict has excluded its daemon. Before the view without it */
 	DDR_IN_MSG,		/* node (sender), msg, msg_len */
 	DDR_IN_FENCED,		/* answer to FENCE: node, failure, result (0: it is dead, and was cut off after it failed) */
 
@@ -395,6 +396,7 @@ enum ddr_sm_node_state {
 enum ddr_sm_wait {
 	DDR_SM_WAIT_NOTHING,
 	DDR_SM_WAIT_FENCED,		/* a node is lost */
+	DDR_SM_WAIT_EXCLUDED,		/* a node is lost, and does not return before it is fenced */
 	DDR_SM_WAIT_ACK,		/* a node is lost, and the operator has to confirm that it is dead */
 	DDR_SM_WAIT_QUORUM,
 	DDR_SM_WAIT_VIEW,		/* the agreement of all nodes of the view */

@@ -53,6 +53,13 @@ bool ddr_shared_any_lost(const struct ddr_sm_shared *s)
 	return false;
 }
 
+bool ddr_shared_excluded(const struct ddr_sm_shared *s, uint32_t node)
+{
+	int at = ddr_shared_node_at(s, node);
+
+	return at >= 0 && s->nodes[at].excluded;
+}
+
 /* Has a node left with dirty regions, in a slot that is not recovered yet? */
 bool ddr_shared_left_dirty(const struct ddr_sm_shared *s)
 {
@@ -124,7 +131,7 @@ bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node)
 {
 	uint32_t slot = ddr_shared_slot_choose(s, node);
 
-	return slot != DDR_SM_NO_SLOT && ddr_shared_slot_settled(s, slot, node);
+	return !ddr_shared_excluded(s, node) && slot != DDR_SM_NO_SLOT && ddr_shared_slot_settled(s, slot, node);
 }
 
 /* May the others, or the disks, know that we take part? From our first superblock write on, which may have landed. */

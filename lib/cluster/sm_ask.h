@@ -31,6 +31,8 @@ int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id);
 uint64_t ddr_shared_voters(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_writer(const struct ddr_sm_shared *s);
 bool ddr_shared_any_lost(const struct ddr_sm_shared *s);
+/* Is the node lost by a verdict? Then it cannot start before it is proven dead. */
+bool ddr_shared_excluded(const struct ddr_sm_shared *s, uint32_t node);
 /* Has a node left with dirty regions, in a slot that is not recovered yet? */
 bool ddr_shared_left_dirty(const struct ddr_sm_shared *s);
 uint32_t ddr_shared_slot_of(const struct ddr_sm_shared *s, uint32_t node);
@@ -40,7 +42,7 @@ uint32_t ddr_shared_slot_claimed(const struct ddr_sm_shared *s, uint32_t node);
 uint32_t ddr_shared_slot_choose(const struct ddr_sm_shared *s, uint32_t node);
 /* May the node start in this slot: it is neither being recovered nor assigned to another node? */
 bool ddr_shared_slot_settled(const struct ddr_sm_shared *s, uint32_t slot, uint32_t node);
-/* Is there a slot for the node that does not have to be recovered or freed first? */
+/* Is there a slot for the node that does not have to be recovered or freed first, and need it not be proven dead first? */
 bool ddr_shared_can_begin(const struct ddr_sm_shared *s, uint32_t node);
 
 /* ---- members --------------------------------------------------------------------- */
@@ -130,6 +132,7 @@ DDR_SM_ASK_OF(int, node_at, uint32_t)
 DDR_SM_ASK(uint64_t, voters)
 DDR_SM_ASK(uint32_t, writer)
 DDR_SM_ASK(bool, any_lost)
+DDR_SM_ASK_OF(bool, excluded, uint32_t)
 DDR_SM_ASK(bool, left_dirty)
 DDR_SM_ASK_OF(uint32_t, slot_of, uint32_t)
 DDR_SM_ASK_OF(uint32_t, slot_claimed, uint32_t)

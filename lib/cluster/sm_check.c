@@ -153,6 +153,9 @@ static const char *check_members(const struct ddr_sm *sm)
 		return "a member leaves that the superblocks still list in the array";
 	if ((uint32_t)__builtin_popcount(ddr_sm_in_sync(sm)) < 1u << sm->shared.sb.order)
 		return "fewer members are in sync than hold the data";
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].excluded && (!sm->shared.nodes[i].lost || sm->shared.nodes[i].started))
+			return "a node was excluded by a verdict, and does not count as lost";
 	if (sm->shared.regions != ddr_super_regions(&sm->shared.sb))
 		return "the number of regions differs from the superblock";
 	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)

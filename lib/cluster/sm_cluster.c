@@ -129,6 +129,7 @@ void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_in
 	view_sort(sm, in);
 	sm->own.c.phase = DDR_V_HELLO;
 	sm->own.c.hello_sent = sm->own.c.transfer = false;
+	sm->own.c.n_outs = 0;
 	if (!s->cluster)
 		agreed_alone(sm, s, in);
 	quorum_update(sm);
@@ -190,6 +191,8 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.shared = sm->own.c.shared;
 	msg.hello.undo_epoch = sm->own.c.undo_epoch;
 	msg.hello.undo_history = sm->own.c.undo_history;
+	msg.hello.n_out = sm->own.c.n_out;
+	memcpy(msg.hello.out, sm->own.c.out, sizeof(msg.hello.out));
 	ddr_sm_send(sm, &msg);
 	sm->own.c.hello_sent = true;
 }
@@ -401,6 +404,7 @@ static void agreed(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	c->writer_ready &= !sm->shared.unproven;
 	s->history = ddr_sm_mix(s->history ^ c->view_name ^ c->epoch);
 	nodes_update(sm, s);
+	whole &= !ddr_sm_exclusions_agreed(sm, s);
 	c->undo = whole && unchanged(sm, writer);
 	ddr_sm_resend(sm);
 }
@@ -426,6 +430,8 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 	v->undo_history = msg->hello.undo_history;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
+	for (uint32_t i = 0; i < msg->hello.n_out; i++)
+		ddr_sm_exclusion_told(sm, msg->hello.out[i]);
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
 		if (!sm->own.c.view[i].hello)
 			return;

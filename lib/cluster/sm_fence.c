@@ -4,8 +4,8 @@
  *
  * A node that leaves the view without LEAVE is lost. It counts in every
  * agreement as one that has not answered, until its START (its daemon is back and has
- * declared what its kernel holds), or a FENCED for this very failure, is delivered. The lowest
- * node fences; if that fails, the next one, and so on, without end.
+ * declared what its kernel holds), or a FENCED for this very failure, is delivered. If a verdict
+ * has excluded it, only a FENCED counts. The lowest node fences; if that fails, the next one, and so on, without end.
  *
  * Must never: treat a node as dead on its own word, on a proof of an earlier failure, or
  * because its daemon is gone (rules 6, 7).
@@ -22,20 +22,20 @@ static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
 		const struct ddr_sm_viewer *v = &sm->own.c.view[i];
 
-		if (!v->synced || v->other)
+		if (!v->synced || v->other || ddr_sm_excluded(sm, v->id))
 			continue;
 		if (v->id == sm->node)
 			at = able;
 		able++;
 	}
-	return able && n->attempt % able == at;
+	return able && !ddr_sm_excluded(sm, sm->node) && n->attempt % able == at;
 }
 
 static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 
-	if ((v && v->other) || ddr_sm_peer(sm, n)->gave_up)
+	if ((v && v->other) || n->excluded || ddr_sm_peer(sm, n)->gave_up)
 		return true;
 	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
 		return true;

@@ -564,6 +564,14 @@ struct ddr_sm_node *ddr_sm_place(struct ddr_sm *sm, struct ddr_sm_shared *s, uin
 void ddr_sm_no_place(struct ddr_sm *sm);
 /* The node is lost: from now on it counts as one that has not answered. */
 void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n, bool absent);
+/* A verdict has excluded the daemon of the node: the next HELLO says so. */
+void ddr_sm_exclusion(struct ddr_sm *sm, uint32_t node);
+/* A HELLO says that of the node. */
+void ddr_sm_exclusion_told(struct ddr_sm *sm, uint32_t node);
+/* The view is agreed on: those of these nodes that are lost stay lost until they are proven dead. Returns whether that is new for one of them. */
+bool ddr_sm_exclusions_agreed(struct ddr_sm *sm, struct ddr_sm_shared *s);
+/* Those who have the state know what the HELLOs of this view name. */
+void ddr_sm_exclusions_known(struct ddr_sm *sm);
 /* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n);
 /* What the group knows of its nodes, and what it waits for. */

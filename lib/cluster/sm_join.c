@@ -80,6 +80,9 @@ static bool state_valid(const struct ddr_sm *sm)
 
 	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)
 		return false;
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (sm->shared.nodes[i].excluded && !sm->shared.nodes[i].lost)
+			return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
 		const struct ddr_sm_ex *x = &sm->shared.ex[i];
 
@@ -141,6 +144,7 @@ static void state_take(struct ddr_sm *sm, struct ddr_sm_shared *s)
 		sm->own.mapb[i].fly = sm->shared.version[i].dur;
 	}
 	ddr_order_map_counts(s);
+	ddr_sm_exclusions_known(sm);	/* by those who had the state, and STATE says it */
 	ddr_sm_ex_adopt(sm);
 	ddr_sm_members_known(sm, &was);
 	c->synced = true;
@@ -253,6 +257,7 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	for (uint32_t i = 0; i < s->sb.slots; i++)
 		if (s->sb.slot_node[i])
 			ddr_sm_lose(sm, s, ddr_sm_place(sm, s, s->sb.slot_node[i]), true);
+	ddr_sm_exclusions_agreed(sm, s);
 	if (!ddr_sm_place(sm, s, sm->node)) {
 		ddr_sm_no_place(sm);
 		return;

@@ -2,7 +2,7 @@
 /*
  * Nodes that join and leave: their places in the table, lost nodes, nodes that left, the writer, and what status says of them.
  *
- * Must never: forget a lost node; choose another writer while the last one may still write.
+ * Must never: forget a lost node, or that a verdict has excluded it; choose another writer while the last one may still write.
  */
 #include "sm_int.h"
 
@@ -67,6 +67,54 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node 
 	out->b = n->id;
 }
 
+static void add(uint32_t *list, uint32_t *n, uint32_t node)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if (list[i] == node)
+			return;
+	if (*n < DDR_HELLO_OUTS)	/* an array has no more nodes than that */
+		list[(*n)++] = node;
+}
+
+void ddr_sm_exclusion(struct ddr_sm *sm, uint32_t node)
+{
+	add(sm->own.c.out, &sm->own.c.n_out, node);
+}
+
+void ddr_sm_exclusion_told(struct ddr_sm *sm, uint32_t node)
+{
+	add(sm->own.c.outs, &sm->own.c.n_outs, node);
+}
+
+void ddr_sm_exclusions_known(struct ddr_sm *sm)
+{
+	struct ddr_sm_cluster *c = &sm->own.c;
+
+	for (uint32_t i = 0; i < c->n_outs; i++)
+		for (uint32_t j = 0; j < c->n_out; j++)
+			if (c->out[j] == c->outs[i])
+				c->out[j--] = c->out[--c->n_out];
+}
+
+/* All have heard the same HELLOs, so all mark the same nodes. What was heard since our HELLO waits for the next agreement. */
+bool ddr_sm_exclusions_agreed(struct ddr_sm *sm, struct ddr_sm_shared *s)
+{
+	struct ddr_sm_cluster *c = &sm->own.c;
+	bool news = false;
+
+	for (uint32_t i = 0; i < c->n_outs; i++) {
+		int at = ddr_sm_node_at(sm, c->outs[i]);
+
+		if (at >= 0 && s->nodes[at].lost) {
+			news |= !s->nodes[at].excluded;
+			s->nodes[at].excluded = true;
+		}
+	}
+	ddr_sm_exclusions_known(sm);
+	sm->again |= news;
+	return news;
+}
+
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n)
 {
 	uint32_t slot = ddr_sm_slot_of(sm, n->id);
@@ -115,7 +163,7 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !wait) {
-			wait = sm->own.c.fencing ? DDR_SM_WAIT_FENCED : DDR_SM_WAIT_ACK;
+			wait = !sm->own.c.fencing ? DDR_SM_WAIT_ACK : n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
 			st->wait_node = n->id;
 		}
 	}

@@ -124,7 +124,7 @@ static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, struct ddr_orde
 	enum ddr_writer_news writer;
 
 	dead->nodes |= 1ull << (n - s->nodes);
-	n->lost = n->absent = n->leaving = false;
+	n->lost = n->excluded = n->absent = n->leaving = false;
 	n->dead = true;
 	ddr_order_ex_gone(s, n->id, &dead->ended);
 	ddr_order_recover_drop(s, n->id);

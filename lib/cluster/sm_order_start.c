@@ -2,7 +2,7 @@
 /*
  * What a delivered START changes: may the sender take part, and in which slot.
  *
- * Must never: take a struct ddr_sm; let an instance take part that was fenced; give a slot that is being recovered.
+ * Must never: take a struct ddr_sm; let an instance take part that was fenced, or that a verdict has excluded; give a slot that is being recovered.
  */
 #include "slots.h"
 #include "sm_int.h"
@@ -65,6 +65,9 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 	enum ddr_writer_news writer;
 
 	*news = (struct ddr_order_start){ .slot = slot, .why = start_refused(s, n, msg, slot, view) };
+	/* what it says now does not show what its kernel did while it said nothing: it waits until it is fenced (note 30) */
+	if (n->excluded)
+		return DDR_START_LATER;
 	if (news->why)
 		return DDR_START_REFUSED;
 	/* nor if the array has grown since the START was sent, or is about to, and the sender has not seen its devices so large */

@@ -88,6 +88,7 @@
 #define DDR_SHARED_NODE(F, A) \
 	F(U32, id)			/* 0: free */ \
 	F(FLAG, lost)			/* disappeared, or was never heard, and is not proven dead */ \
+	F(FLAG, excluded)		/* lost, and a verdict has excluded its daemon: whatever it says now, it stays lost until it is proven dead */ \
 	F(FLAG, started)		/* its START was delivered, and it was not lost since */ \
 	F(FLAG, leaving)		/* its LEAVE was delivered */ \
 	F(FLAG, absent)			/* lost since the group's start */ \

@@ -336,6 +336,8 @@ struct ddr_sm_cluster {
 	struct ddr_sm_viewer view[DDR_SM_MAX_NODES];
 	uint32_t n_view;
 	uint64_t view_name;
+	uint32_t out[DDR_HELLO_OUTS], n_out;	/* nodes that a verdict has excluded, as this node has heard, and that no agreement of ours knew yet */
+	uint32_t outs[DDR_HELLO_OUTS], n_outs;	/* nodes that the HELLOs of this view name so */
 	uint32_t void_epoch;		/* HELLOs of an older epoch were sent before the state was declared void */
 	enum ddr_view_phase phase;
 	bool hello_sent;

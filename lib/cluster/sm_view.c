@@ -265,7 +265,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	if (sm->own.start != DDR_S_OFF || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
 	    !ddr_sm_may_send(sm))
 		return;
-	if (sm->own.c.leave_wanted || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
+	if (sm->own.c.leave_wanted || ddr_sm_excluded(sm, sm->node) || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;

@@ -17,6 +17,8 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 		return NULL;
 	case DDR_SM_WAIT_FENCED:
 		return "is lost: its regions wait until it is fenced or returns";
+	case DDR_SM_WAIT_EXCLUDED:
+		return "was declared dead: its regions wait until it is fenced, even if its daemon runs again";
 	case DDR_SM_WAIT_ACK:
 		return "is lost and fencing is off: make sure that it is powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_QUORUM:

@@ -83,6 +83,22 @@ static void begin_ride(struct ddr_group *g, struct ddr_group_process *p, const s
 	g->changed = true;
 }
 
+static void tell_excluded(struct ddr_group_array *a, uint32_t node)
+{
+	for (uint32_t i = 0; i < a->n_out; i++)
+		if (a->out[i] == node)
+			return;
+	if (a->n_out < DDR_GROUP_NODES)		/* an array has no more nodes than that */
+		a->out[a->n_out++] = node;
+}
+
+uint32_t ddr_group_excluded(struct ddr_group *g, unsigned int array)
+{
+	struct ddr_group_array *a = &g->array[array];
+
+	return a->n_out ? a->out[--a->n_out] : 0;
+}
+
 static void exclude(struct ddr_group *g, struct ddr_group_process *p)
 {
 	if (!p->silence.out)
@@ -230,8 +246,12 @@ static void verdict(struct ddr_group *g, const struct ddr_group_process *p, cons
 {
 	struct ddr_group_process *out = ddr_verdict_judge(g, p, v);
 
-	if (out)
-		exclude(g, out);
+	if (!out)
+		return;
+	exclude(g, out);
+	for (unsigned int i = 0; i < DDR_NODE_RIDES && ddr_verdict_node_out(g, out->id.node); i++)	/* otherwise it was only left out */
+		if (g->array[i].stage != DDR_GROUP_FREE)
+			tell_excluded(&g->array[i], out->id.node);
 }
 
 static void ride(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_msg *m)
@@ -584,6 +604,9 @@ enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, stru
 	v->version = ddr_version_of(g, v);
 	if (!a->told && !v->version)
 		return DDR_GROUP_NO_NEWS;	/* one that is to be refused began at the same time; this one, or the other, ends */
+	for (unsigned int i = 0; i < g->n && !a->told; i++)
+		if (ddr_verdict_node_out(g, g->process[i].id.node))
+			tell_excluded(a, g->process[i].id.node);
 	a->view = *v;
 	a->told = true;
 	return DDR_GROUP_NEW_VIEW;

@@ -71,6 +71,7 @@ enum ddr_group_stage {
 struct ddr_group_array {
 	enum ddr_group_stage stage;
 	struct ddr_ride ride;
+	uint32_t out[DDR_GROUP_NODES], n_out;	/* nodes whose daemon was excluded, and which is to be told: ddr_group_excluded() */
 	bool told, crowded;		/* @told: @view is what was told last; a number in it that is 0 is of a ride that has ended */
 	struct ddr_group_view view;
 };
@@ -139,6 +140,12 @@ enum ddr_group_news {
 	DDR_GROUP_CROWD,		/* more than DDR_GROUP_NODES nodes take part; said once. The last view stays, if there was one */
 };
 enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v);
+
+/*
+ * A node that a verdict has excluded, and of which the array has to know before it is told the view that ddr_group_view() has returned: it does not come back before it was fenced, whatever
+ * its next process says. 0: there is none. Each is returned once.
+ */
+uint32_t ddr_group_excluded(struct ddr_group *g, unsigned int array);
 
 /* Every DDR_PULSE_MS: a pulse is to be sent, if the last one has come back. */
 void ddr_group_pulse(struct ddr_group *g);

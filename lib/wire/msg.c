@@ -112,6 +112,25 @@ static void walk_map_done(struct ddr_walk *w, struct ddr_msg *m)
 	}
 }
 
+static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
+{
+	walk64(w, &m->hello.view);
+	walk64(w, &m->hello.history);
+	walk32(w, &m->hello.flags);
+	walk32(w, &m->hello.shared);
+	walk32(w, &m->hello.undo_epoch);
+	walk32(w, &m->hello.n_out);
+	walk64(w, &m->hello.undo_history);
+	if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO) ||
+	    m->hello.n_out > DDR_HELLO_OUTS)
+		w->c.bad = true;
+	for (uint32_t i = 0; i < m->hello.n_out && !w->c.bad; i++) {
+		walk32(w, &m->hello.out[i]);
+		if (!m->hello.out[i])
+			w->c.bad = true;
+	}
+}
+
 static void walk_state(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk64(w, &m->state.digest);
@@ -226,15 +245,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 			w->c.bad = true;
 		return true;
 	case DDR_M_HELLO:
-		walk64(w, &m->hello.view);
-		walk64(w, &m->hello.history);
-		walk32(w, &m->hello.flags);
-		walk32(w, &m->hello.shared);
-		walk32(w, &m->hello.undo_epoch);
-		walk_zero(w, 4);
-		walk64(w, &m->hello.undo_history);
-		if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO))
-			w->c.bad = true;
+		walk_hello(w, m);
 		return true;
 	case DDR_M_STATE:
 		walk_state(w, m);

@@ -62,7 +62,7 @@ struct ddr_msg {
 	uint32_t epoch, serial;
 	union {
 		struct { uint32_t slot, missing, present, held, flags; uint64_t cookie, room; uint8_t boot_id[16]; } start;	/* @room: blocks */
-		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch; } hello;
+		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch, n_out, out[DDR_HELLO_OUTS]; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; } leave;
 		struct { uint32_t node, how; uint64_t failure; } fenced;

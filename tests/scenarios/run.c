@@ -53,6 +53,7 @@
  *	quorum NODES [no-quorum] [ring=N]	of the quorum service, with a cluster
  *	super [seq=N]			the superblock of the disks, between a reload and its end
  *	done reload | slot | slotwrite N	[result=N]
+ *	excluded NODE			a verdict has excluded its daemon: the view without it follows
  *	leave | fence-ack NODE | fenced NODE [failure=N] [result=N]
  *	fenced NODE | fail MEMBER | clean | set KEY VALUE | accept a+n | region N | status
  */
@@ -379,6 +380,9 @@ static bool cmd_input(struct world *w, const struct args *a)
 		in.node = (uint32_t)at(a, 1);
 		in.failure = number(a, "failure", 0);
 		in.result = (int32_t)strtol(named(a, "result") ? named(a, "result") : "0", NULL, 10);
+	} else if (strcmp(c, "excluded") == 0) {
+		in.type = DDR_IN_EXCLUDED;
+		in.node = (uint32_t)at(a, 1);
 	} else if (strcmp(c, "fence-ack") == 0) {
 		in.type = DDR_IN_OP_FENCE_ACK;
 		in.node = (uint32_t)at(a, 1);

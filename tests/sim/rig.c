@@ -245,6 +245,8 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 	case DDR_M_HELLO:
 		say(&l, "HELLO epoch=%u%s%s%s", m.epoch, m.hello.flags & DDR_HELLO_SYNCED ? " synced" : "",
 		    m.hello.flags & DDR_HELLO_UNPROVEN ? " unproven" : "", m.hello.flags & DDR_HELLO_VOID ? " void" : "");
+		for (uint32_t i = 0; i < m.hello.n_out; i++)
+			say(&l, "%s%u", i ? "," : " excluded=", m.hello.out[i]);
 		break;
 	case DDR_M_STATE:
 		say(&l, "STATE epoch=%u chunk %u of %u", m.state.epoch, m.state.index + 1, m.state.count);

@@ -25,6 +25,9 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->hello.shared = 7;
 		m->hello.undo_epoch = 8;
 		m->hello.undo_history = 6;
+		m->hello.n_out = 2;
+		m->hello.out[0] = 0x01020304;
+		m->hello.out[1] = 9;
 		break;
 	case DDR_M_STATE:
 		m->state.digest = 0xfedcba9876543210u;
@@ -158,7 +161,7 @@ static void few_types_are_long(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 14, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 15, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
@@ -243,6 +246,13 @@ static void counts_beyond_their_limit_are_refused(void **state)
 	buf[55] = 0x7f;
 	assert_non_null(ddr_msg_decode(buf, len, &got));
 	m.map_set.n = DDR_MAP_RUNS + 1;
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	sample(&m, DDR_M_HELLO);
+	len = ddr_msg_encode(&m, buf, sizeof(buf));
+	assert_int_equal(buf[76], 2);
+	memset(buf + len - 4, 0, 4);		/* no node has the id 0 */
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	m.hello.n_out = DDR_HELLO_OUTS + 1;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	sample(&m, DDR_M_MAP_DONE);
 	m.map_done.n = 0;

@@ -67,6 +67,8 @@ static void a_silent_daemon_is_excluded(void **state)
 	assert_int_equal(play.nodes, 2);
 	assert_int_equal(play.largest_node, 3);
 	assert_int_equal(play.quorum_nodes, 2);
+	assert_int_equal(play.excluded, 2);
+	assert_int_equal(play.excluded_views + 1, play.views);	/* before the view without it */
 	assert_string_equal(play.waits, "");
 	says(2, 101);
 	assert_int_equal(play.received, 0);

@@ -307,6 +307,38 @@ static void hello_lists_those_that_are_out(void **state)
 	assert_int_equal(m.hello.out[0].pid, 102);
 }
 
+/* The nodes that array number @array is told of. */
+static uint32_t told_of(int array)
+{
+	uint32_t node = ddr_group_excluded(&g, (unsigned int)array);
+
+	assert_int_equal(node ? ddr_group_excluded(&g, (unsigned int)array) : 0, 0);
+	return node;
+}
+
+/* Interleavings 28, 30: arrays learn whose daemon was excluded, also if there is another one by the time they have a view; and each of them once. */
+static void arrays_learn_of_it(void **state)
+{
+	struct ddr_group_view v;
+	struct ddr_node_msg m;
+	int one, two;
+
+	(void)state;
+	begin(3, 0);
+	one = ddr_group_ride(&g, (uint8_t[16]){ 1 });
+	assert_int_equal(told_of(one), 0);
+	m = verdict_on(1, 2, 3);
+	deliver(1, &m);
+	assert_int_equal(told_of(one), 2);
+	two = ddr_group_ride(&g, (uint8_t[16]){ 2 });	/* it begins afterwards, while the process is still there */
+	assert_int_equal(told_of(two), 0);
+	ddr_group_begin(&g, (unsigned int)two);
+	assert_int_equal(send_one(), DDR_N_RIDE);
+	assert_int_equal(ddr_group_view(&g, (unsigned int)two, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(told_of(two), 2);
+	assert_int_equal(told_of(one), 0);
+}
+
 /* A process that never says hello: another one of its node speaks for the node, whose votes stay. */
 static void a_stranger_costs_no_votes(void **state)
 {
@@ -321,9 +353,11 @@ static void a_stranger_costs_no_votes(void **state)
 	m.verdict.process.pid = 200;
 	m.verdict.name = g.process[3].silence.name;
 	m.verdict.quorum = 3;
+	assert_int_equal(ddr_group_ride(&g, (uint8_t[16]){ 1 }), 0);
 	deliver(1, &m);
 	assert_true(g.process[3].silence.out);
 	assert_false(ddr_verdict_node_out(&g, 2));
+	assert_int_equal(told_of(0), 0);
 }
 
 int main(void)
@@ -338,6 +372,7 @@ int main(void)
 		cmocka_unit_test(who_joins_learns_of_those_that_are_out),
 		cmocka_unit_test(who_never_says_hello_is_excluded),
 		cmocka_unit_test(hello_lists_those_that_are_out),
+		cmocka_unit_test(arrays_learn_of_it),
 		cmocka_unit_test(a_stranger_costs_no_votes),
 	};
 

@@ -33,6 +33,8 @@ static struct {
 	unsigned int tried;		/* cpg_join() */
 	uint64_t epoch;			/* of the connection to corosync */
 	bool down;
+	uint32_t excluded;		/* the node of which that was told last */
+	unsigned int excluded_views;	/* told before that */
 	bool no_votes;			/* the quorum service does not answer */
 	struct ddr_corosync_listener *listener;
 	struct ddr_transport *leaves;	/* left when an event is told */
@@ -302,6 +304,13 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	told();
 }
 
+static void on_excluded(void *ctx, uint32_t node)
+{
+	(void)ctx;
+	play.excluded = node;
+	play.excluded_views = play.views;
+}
+
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
 {
 	(void)ctx, (void)nodes;
@@ -361,7 +370,7 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits,
 	.lost = on_lost,
 };
 

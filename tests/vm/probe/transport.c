@@ -61,6 +61,12 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	puts("");
 }
 
+static void on_excluded(void *ctx, uint32_t node)
+{
+	(void)ctx;
+	printf("excluded %u\n", node);
+}
+
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t r)
 {
 	(void)ctx;
@@ -112,7 +118,7 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
