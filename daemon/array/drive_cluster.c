@@ -96,6 +96,13 @@ static bool is_complete(void *ctx)
 	return a->sm && !a->broken && ddr_sm_complete(a->sm);
 }
 
+static bool has_slot(void *ctx, uint32_t node)
+{
+	const struct ddr_array *a = ctx;
+
+	return !a->sm || ddr_sm_has_slot(a->sm, node);
+}
+
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
 {
 	struct ddr_array *a = ctx;
@@ -169,7 +176,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

@@ -12,7 +12,6 @@
 #include <corosync/cmap.h>
 #include <corosync/cpg.h>
 #include <corosync/quorum.h>
-#include <corosync/votequorum.h>
 #include <qb/qblog.h>
 
 #include "daemon/group/corosync.h"
@@ -271,28 +270,6 @@ uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 {
 	return &c->word;
-}
-
-bool ddr_corosync_votes(const struct ddr_corosync *c, struct ddr_votes *votes, struct ddr_node_votes *node, uint32_t n)
-{
-	struct votequorum_info info = { 0 };
-	votequorum_handle_t h;
-	cs_error_t ret;
-
-	if (!c->connected || votequorum_initialize(&h, NULL) != CS_OK)
-		return false;
-	ret = votequorum_getinfo(h, c->node, &info);
-	*votes = (struct ddr_votes){
-		.total = info.total_votes, .quorum = info.quorum, .two_node = info.flags & VOTEQUORUM_INFO_TWONODE,
-	};
-	for (uint32_t i = 0; ret == CS_OK && i < n; i++) {
-		cs_error_t known = votequorum_getinfo(h, node[i].node, &info);
-
-		node[i].votes = known == CS_OK ? info.node_votes : 0;
-		ret = known == CS_ERR_NOT_EXIST ? CS_OK : known;
-	}
-	votequorum_finalize(h);
-	return ret == CS_OK;
 }
 
 const char *ddr_corosync_error(const struct ddr_corosync *c)

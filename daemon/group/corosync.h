@@ -17,7 +17,6 @@
 #include <qb/qbloop.h>
 
 #include "lib/cluster/sm.h"
-#include "lib/wire/node_msg.h"
 
 #define DDR_COROSYNC_NODES	DDR_SM_MAX_QUORUM	/* of a cluster, with or without arrays; a larger cluster counts as not quorate */
 #define DDR_COROSYNC_NAME_LEN	64u	/* bytes of a node's name, with the NUL; longer ones are cut */
@@ -64,13 +63,6 @@ struct ddr_quorum {
 };
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c);
 
-struct ddr_votes {
-	uint32_t total;			/* of this node's partition */
-	uint32_t quorum;		/* that many are needed */
-	bool two_node;			/* one node of two has quorum alone */
-};
-/* As the quorum service has them now, and those of each of the @n nodes (0: it does not know the node). False: it does not answer. */
-bool ddr_corosync_votes(const struct ddr_corosync *c, struct ddr_votes *votes, struct ddr_node_votes *node, uint32_t n);
 /* The name of a node in corosync.conf, or "node ID". Returns @buf. Asks corosync the first time. */
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
 /* Why it is not up: one sentence; "" if it is up. */

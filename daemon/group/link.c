@@ -46,6 +46,7 @@ static void close_handle(struct ddr_link *l)
 	ddr_link_stop_timer(l, &l->timer);
 	ddr_link_stop_timer(l, &l->silence);
 	ddr_link_stop_timer(l, &l->pulse);
+	ddr_votes_forget(&l->votes);
 	qb_loop_poll_del(l->d->loop, l->fd);
 	cpg_finalize(l->handle);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/group/corosync.h"
 #include "daemon/group/link.h"
+#include "daemon/group/votes.h"
 #include "lib/node/group.h"
 
 struct ddr_link {
@@ -26,6 +27,7 @@ struct ddr_link {
 	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
 	qb_loop_timer_handle silence;	/* something waits: whether it lasts is looked at again */
 	qb_loop_timer_handle pulse;
+	struct ddr_votes votes;
 	uint64_t outs;			/* name of the set of nodes whose daemons are excluded, as the arrays know it */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;

@@ -21,6 +21,15 @@ void ddr_link_pulse(struct ddr_link *l)
 				 "then: systemctl restart ddraidd; the arrays stay up");
 }
 
+/* No array of this daemon has a slot of the node, or misses it. */
+static bool no_slot(const struct ddr_link *l, uint32_t node)
+{
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i] && l->rider[i]->events->has_slot(l->rider[i]->ctx, node))
+			return false;
+	return true;
+}
+
 /* The quorum service and the group have the same membership. */
 static bool same_ring(const struct ddr_link *l)
 {
@@ -30,31 +39,35 @@ static bool same_ring(const struct ddr_link *l)
 }
 
 /*
- * The votes are asked for before the verdict is sent. If the membership changes in between, the verdict is delivered in another ring, and void.
- * They are asked for only when a process is silent, and corosync answers from its own memory.
+ * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h). If the membership
+ * changes afterwards, the answer does not count, and a verdict that was sent by it is delivered in another ring, and void.
  */
+static void ask_votes(struct ddr_link *l)
+{
+	struct ddr_node_verdict v = { 0 };
+
+	if (!ddr_verdict_near(&l->group) || !same_ring(l))
+		return;
+	ddr_verdict_voters(&l->group, &v);
+	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &v);
+}
+
 static void accuse(struct ddr_link *l, const struct ddr_group_process *p)
 {
 	struct ddr_node_verdict v = { 0 };
 	char name[DDR_COROSYNC_NAME_LEN];
-	struct ddr_votes votes;
-	bool known;
 
 	ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name));
 	ddr_verdict_voters(&l->group, &v);
-	known = same_ring(l) && ddr_corosync_votes(l->d->corosync, &votes, v.node, v.n);
-	if (known) {
-		v.total = votes.total;
-		v.quorum = votes.quorum;
-		v.flags = votes.two_node ? DDR_VERDICT_TWO_NODE : 0;
-	}
-	if (!known) {
+	if (no_slot(l, p->id.node))
+		v.flags |= DDR_VERDICT_NO_SLOT;
+	if (!ddr_verdict_spares(&l->group, p, &v) && !(same_ring(l) && ddr_votes_known(&l->votes, l->group.ring, &v))) {
 		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; it is not declared dead, since "
 				    "corosync does not say now which votes there are without it. This is tried again; see corosync-quorumtool -s",
 		       p->id.node, name, p->id.pid);
 		return;
 	}
-	if (!ddr_verdict_quorate_without(&l->group, p, &v)) {
+	if (!ddr_verdict_may(&l->group, p, &v)) {
 		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; arrays wait for it, since the cluster "
 				    "would have no quorum without it. End the process there, or restart the node",
 		       p->id.node, name, p->id.pid);
@@ -74,6 +87,7 @@ static void on_pulse(void *data)
 	l->pulse = 0;
 	ddr_link_pulse(l);
 	ddr_group_pulse(&l->group);
+	ask_votes(l);
 	p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
 	if (p)
 		accuse(l, p);
@@ -87,9 +101,14 @@ static void say_excluded(struct ddr_link *l, const struct ddr_group_process *p)
 {
 	char name[DDR_COROSYNC_NAME_LEN];
 
-	qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead, for it has sent nothing for ten seconds: arrays go on without "
-			"it as soon as the node is fenced. See there what the process waits for, or restart the node",
-	       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+	if (p->silence.spared)
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds and is left out: nobody waits for it, and its "
+				    "node is not fenced for that. See there what the process waits for, or end it",
+		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+	else
+		qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead, for it has sent nothing for ten seconds: arrays go on without "
+				"it as soon as the node is fenced. See there what the process waits for, or restart the node",
+		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
 }
 
 void ddr_link_tell_excluded(struct ddr_link *l)

@@ -34,6 +34,8 @@ struct ddr_transport_events {
 	void (*version)(void *ctx, uint16_t version);
 	/* Have all nodes of the last view agreed on it, and does the array miss no other one, which may come back and speak an older version? */
 	bool (*complete)(void *ctx);
+	/* Does the node own a slot of the array, or has claimed one, or is it missed? */
+	bool (*has_slot)(void *ctx, uint32_t node);
 	/* What the array has waited for in the group for some seconds: one sentence, which names who and what to do. NULL: that has ended. */
 	void (*waits)(void *ctx, const char *text);
 	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */

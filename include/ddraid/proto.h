@@ -163,5 +163,6 @@ enum ddr_node_msg_type {
 	DDR_N_READY		= 8,	/* u64 turn, u64 ring, u32 node, u32 pid: of the round. The sender misses no node, as far as it has arrays */
 };
 #define DDR_VERDICT_TWO_NODE	1u		/* one node of two has quorum alone */
+#define DDR_VERDICT_NO_SLOT	2u		/* the node has no slot in an array that the sender serves, and none of these misses it */
 
 #endif

@@ -449,6 +449,8 @@ void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 bool ddr_sm_takes_part(const struct ddr_sm *sm);
 /* Have all nodes of the view agreed, with quorum, and is no node lost? Then nobody outside of the view can come back with a state. */
 bool ddr_sm_complete(const struct ddr_sm *sm);
+/* Does the node own a slot, has it claimed one, or is it missed? As far as this node knows: before it has the state, by the superblock that it read. */
+bool ddr_sm_has_slot(const struct ddr_sm *sm, uint32_t node);
 /* Has another node reported that it uses the device (DDR_SM_USED)? That ends some seconds after the use. For the pace of background work; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /* Is no read of verify in flight? O(1). */

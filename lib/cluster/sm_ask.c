@@ -143,6 +143,14 @@ bool ddr_sm_complete(const struct ddr_sm *sm)
 	return sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced && !sm->own.c.transfer && sm->own.quorate;
 }
 
+bool ddr_sm_has_slot(const struct ddr_sm *sm, uint32_t node)
+{
+	int at = ddr_sm_node_at(sm, node);
+
+	return (at >= 0 && (sm->shared.nodes[at].lost || sm->shared.nodes[at].started)) || ddr_sm_slot_of(sm, node) != DDR_SM_NO_SLOT ||
+	       ddr_sm_slot_claimed(sm, node) != DDR_SM_NO_SLOT;
+}
+
 bool ddr_sm_takes_part(const struct ddr_sm *sm)
 {
 	if (!sm->own.c.synced || sm->own.start < DDR_S_DELIVERED)

@@ -249,7 +249,7 @@ static void verdict(struct ddr_group *g, const struct ddr_group_process *p, cons
 	if (!out)
 		return;
 	exclude(g, out);
-	for (unsigned int i = 0; i < DDR_NODE_RIDES && ddr_verdict_node_out(g, out->id.node); i++)	/* otherwise it was only left out */
+	for (unsigned int i = 0; i < DDR_NODE_RIDES && !out->silence.spared; i++)
 		if (g->array[i].stage != DDR_GROUP_FREE)
 			tell_excluded(&g->array[i], out->id.node);
 }

@@ -37,6 +37,7 @@ struct ddr_silence {
 	uint32_t pulses;		/* of our own, that were delivered since its last message */
 	uint64_t turn_ms;		/* when this node sends a verdict on it; 0: it is not silent */
 	bool out;			/* it is excluded */
+	bool spared;			/* but only left out: its node counts, and is not fenced for it */
 	bool out_logged;		/* the owner's */
 	bool out_said;			/* and all know that who were in the group when a process joined last, or have heard a hello since */
 };

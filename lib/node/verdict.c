@@ -84,10 +84,25 @@ static bool first_of_node(const struct ddr_group *g, unsigned int at)
 	return true;
 }
 
-bool ddr_verdict_quorate_without(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v)
+static bool node_rides(const struct ddr_group *g, uint32_t node)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (g->process[i].id.node == node && g->process[i].n)
+			return true;
+	return false;
+}
+
+bool ddr_verdict_spares(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v)
+{
+	return lives(g, p->id.node, p) || (v->flags & DDR_VERDICT_NO_SLOT && !node_rides(g, p->id.node));
+}
+
+bool ddr_verdict_may(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v)
 {
 	uint32_t left = v->total;
 
+	if (ddr_verdict_spares(g, p, v))
+		return true;
 	for (unsigned int i = 0; i < g->n; i++)
 		if (first_of_node(g, i) && !lives(g, g->process[i].id.node, p) && !subtract(v, g->process[i].id.node, &left))
 			return false;
@@ -107,9 +122,11 @@ struct ddr_group_process *ddr_verdict_judge(struct ddr_group *g, const struct dd
 	for (unsigned int i = 0; i < g->n; i++)
 		if (g->process[i].id.node == v->process.node && g->process[i].id.pid == v->process.pid)
 			out = &g->process[i];
-	if (!out || out == p || out->silence.out_said || out->silence.name != v->name)
+	if (!out || out == p || out->silence.out_said || out->silence.name != v->name ||
+	    !ddr_verdict_may(g, out, v))
 		return NULL;
-	return ddr_verdict_quorate_without(g, out, v) ? out : NULL;
+	out->silence.spared = ddr_verdict_spares(g, out, v);
+	return out;
 }
 
 void ddr_verdict_exclude(struct ddr_group_process *p)
@@ -155,6 +172,14 @@ const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t no
 	return NULL;
 }
 
+bool ddr_verdict_near(const struct ddr_group *g)
+{
+	for (unsigned int i = 0; i < g->n; i++)
+		if (!g->process[i].silence.out && g->process[i].silence.pulses >= DDR_SILENT - 2)
+			return true;
+	return false;
+}
+
 const struct ddr_group_process *ddr_verdict_silent(const struct ddr_group *g)
 {
 	for (unsigned int i = 0; i < g->n; i++)
@@ -189,7 +214,7 @@ bool ddr_verdict_node_out(const struct ddr_group *g, uint32_t node)
 			continue;
 		if (g->process[i].heard && !g->process[i].silence.out)
 			return false;
-		out |= g->process[i].silence.out;
+		out |= g->process[i].silence.out && !g->process[i].silence.spared;
 	}
 	return out;
 }

@@ -13,6 +13,8 @@
  * - the last message of the process, by a hash of all that it has sent since the last process joined: if it has sent more, it lives;
  * - votes, as the sender's quorum service has them: without the node of the process, those that were excluded before, and those of whose
  *   processes none has said hello since the last process joined, the cluster must have quorum. With two_node one node suffices.
+ *   Nobody counts votes for a process that is only *left out*, for nobody is fenced for it: another process of its node has said hello, or no process of the
+ *   node takes part in an array, and none of the sender's arrays has a slot of the node.
  *
  * A process that was excluded sends nothing any more that counts, and takes part in nothing. HELLO lists such processes for those that join.
  *
@@ -45,8 +47,12 @@ const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t no
 const struct ddr_group_process *ddr_verdict_silent(const struct ddr_group *g);
 /* The nodes of the group, each once; their votes are the caller's to fill in. */
 void ddr_verdict_voters(const struct ddr_group *g, struct ddr_node_verdict *v);
-/* Would the cluster be quorate, by @v's votes, without @p and all that are lost already? */
-bool ddr_verdict_quorate_without(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v);
+/* Is a process near the moment from which on it counts as silent, so that a verdict on it may be needed soon? */
+bool ddr_verdict_near(const struct ddr_group *g);
+/* Is the process only left out by a verdict with these flags? */
+bool ddr_verdict_spares(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v);
+/* May @p be excluded? It is only left out, or the cluster would be quorate, by @v's votes, without it and all that are lost already. */
+bool ddr_verdict_may(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v);
 /* The verdict on @p is to be sent: with @v's votes, of the ring as it is. */
 void ddr_verdict_send(struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_verdict *v);
 

@@ -100,7 +100,7 @@ static void walk_verdict(struct ddr_walk *w, struct ddr_node_verdict *v)
 	v->quorum = walk32(w, v->quorum);
 	v->flags = walk32(w, v->flags);
 	v->n = walk32(w, v->n);
-	if (v->flags & ~DDR_VERDICT_TWO_NODE || v->n > DDR_NODE_VOTERS)
+	if (v->flags & ~(DDR_VERDICT_TWO_NODE | DDR_VERDICT_NO_SLOT) || v->n > DDR_NODE_VOTERS)
 		w->c.bad = true;
 	walk_voters(w, v);
 }

@@ -67,6 +67,7 @@ static struct {
 	unsigned int found_freed;
 	bool takes_part;
 	bool complete;			/* the state machine misses no node */
+	uint32_t owner;			/* the node that has a slot */
 	uint32_t sought, replaced, let_go;	/* members */
 	bool busy;			/* requests are under way */
 	uint64_t meta_delay, jobs_delay;	/* that they were given in all */

@@ -82,6 +82,12 @@ bool ddr_sm_takes_part(const struct ddr_sm *sm)
 	return play.takes_part;
 }
 
+bool ddr_sm_has_slot(const struct ddr_sm *sm, uint32_t node)
+{
+	(void)sm;
+	return node == play.owner;
+}
+
 bool ddr_sm_complete(const struct ddr_sm *sm)
 {
 	(void)sm;

@@ -18,7 +18,6 @@
 #include <corosync/cmap.h>
 #include <corosync/cpg.h>
 #include <corosync/quorum.h>
-#include <corosync/votequorum.h>
 #include <qb/qbloop.h>
 
 #include "daemon/group/corosync.h"
@@ -32,7 +31,7 @@ static struct {
 	uint32_t place[NODES], id[NODES];	/* of corosync's list */
 	unsigned int at;
 	/* what the calls answer; they are all CS_OK at first */
-	cs_error_t local, init, fd, track, dispatch, cmap, iter, next, number, text, votes, info;
+	cs_error_t local, init, fd, track, dispatch, cmap, iter, next, number, text;
 	uint32_t type, self;			/* 0: QUORUM_SET, UINT32_MAX */
 	int open;				/* handles of all libraries, and of this process's list */
 	unsigned int asked;			/* names */
@@ -186,34 +185,9 @@ cs_error_t cmap_get_string(cmap_handle_t handle, const char *key, char **value)
 	return CS_OK;
 }
 
-cs_error_t votequorum_initialize(votequorum_handle_t *handle, votequorum_callbacks_t *callbacks)
-{
-	(void)callbacks;
-	*handle = 1;
-	return opened(play.votes);
-}
-
-cs_error_t votequorum_finalize(votequorum_handle_t handle)
-{
-	(void)handle;
-	return closed();
-}
-
-/* Each node has as many votes as its id says; node 9 is not known. */
-cs_error_t votequorum_getinfo(votequorum_handle_t handle, unsigned int node, struct votequorum_info *info)
-{
-	(void)handle;
-	if (node == 9)
-		return CS_ERR_NOT_EXIST;
-	if (node == 8)
-		return play.info;
-	*info = (struct votequorum_info){ .node_id = node, .node_votes = node, .total_votes = 12, .quorum = 7, .flags = play.type ? VOTEQUORUM_INFO_TWONODE : 0 };
-	return CS_OK;
-}
-
 static void all_answer(void)
 {
-	play.local = play.init = play.fd = play.track = play.dispatch = play.cmap = play.iter = play.next = play.number = play.text = play.votes = play.info = CS_OK;
+	play.local = play.init = play.fd = play.track = play.dispatch = play.cmap = play.iter = play.next = play.number = play.text = CS_OK;
 }
 
 static struct ddr_corosync *open_it(qb_loop_t **loop)
@@ -475,33 +449,6 @@ static void the_number_of_nodes_of_the_cluster(void **state)
 	close_it(c, loop);
 }
 
-/* By them it is judged whether the cluster can do without a node: half an answer is none. */
-static void votes_of_the_nodes(void **state)
-{
-	struct ddr_node_votes node[] = { { .node = 1 }, { .node = 9, .votes = 5 }, { .node = 8, .votes = 5 } };
-	struct ddr_votes votes;
-	struct ddr_corosync *c;
-	qb_loop_t *loop;
-
-	(void)state;
-	c = open_it(&loop);
-	assert_true(ddr_corosync_votes(c, &votes, node, 2));
-	assert_int_equal(votes.total, 12);
-	assert_int_equal(votes.quorum, 7);
-	assert_false(votes.two_node);
-	assert_int_equal(node[0].votes, 1);
-	assert_int_equal(node[1].votes, 0);
-	play.type = 1;
-	assert_true(ddr_corosync_votes(c, &votes, node, 2));
-	assert_true(votes.two_node);
-	play.info = CS_ERR_TRY_AGAIN;
-	assert_false(ddr_corosync_votes(c, &votes, node, 3));
-	play.votes = CS_ERR_LIBRARY;
-	assert_false(ddr_corosync_votes(c, &votes, node, 2));
-	all_answer();
-	close_it(c, loop);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,7 +458,6 @@ int main(void)
 		cmocka_unit_test(corosync_goes_and_comes_back),
 		cmocka_unit_test(every_call_of_corosync_may_fail),
 		cmocka_unit_test(the_number_of_nodes_of_the_cluster),
-		cmocka_unit_test(votes_of_the_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

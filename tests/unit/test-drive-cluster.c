@@ -88,6 +88,25 @@ static void the_version_is_given_on(void **state)
 	end();
 }
 
+/* Whose daemon was excluded, and who has a slot: both are the state machine's to know. */
+static void exclusions_and_slots_are_the_state_machines(void **state)
+{
+	struct ddr_array *a = begin(true);
+	struct ddr_sm *sm = a->sm;
+
+	(void)state;
+	ddr_drive_transport_events.excluded(a, 3);
+	assert_int_equal(play.last.type, DDR_IN_EXCLUDED);
+	assert_int_equal(play.last.node, 3);
+	play.owner = 3;
+	assert_true(ddr_drive_transport_events.has_slot(a, 3));
+	assert_false(ddr_drive_transport_events.has_slot(a, 2));
+	a->sm = NULL;
+	assert_true(ddr_drive_transport_events.has_slot(a, 2));	/* nothing is known yet */
+	a->sm = sm;
+	end();
+}
+
 /* What the array waits for in the group is an event, and status shows it until it has ended. */
 static void what_the_group_waits_for_is_said(void **state)
 {
@@ -592,7 +611,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quorum_and_messages_are_given_on), cmocka_unit_test(a_lost_group_is_no_quorum),
-		cmocka_unit_test(the_version_is_given_on), cmocka_unit_test(what_the_group_waits_for_is_said),
+		cmocka_unit_test(the_version_is_given_on), cmocka_unit_test(exclusions_and_slots_are_the_state_machines),
+		cmocka_unit_test(what_the_group_waits_for_is_said),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),

@@ -59,7 +59,9 @@ static void a_silent_daemon_is_excluded(void **state)
 	assert_non_null(strstr(play.waits, "process 101 on node 2 (node 2), has sent nothing for ten seconds"));
 	pump();
 	play.no_votes = false;
-	play.ms = 10000;
+	assert_int_equal(sent_with_the_pulse(&m), 0);	/* now they are asked, for the next time */
+	pump();
+	play.ms = 20000;
 	assert_int_equal(sent_with_the_pulse(&m), DDR_N_VERDICT);
 	assert_int_equal(m.verdict.process.node, 2);
 	assert_int_equal(m.verdict.total, 3);
@@ -72,6 +74,38 @@ static void a_silent_daemon_is_excluded(void **state)
 	assert_string_equal(play.waits, "");
 	says(2, 101);
 	assert_int_equal(play.received, 0);
+	leave(t);
+}
+
+/* Rule L7: a daemon that takes part in nothing, on a node without a slot, is left out. Votes are not needed, and nobody is fenced. */
+static void a_silent_daemon_without_a_slot_is_left_out(void **state)
+{
+	struct ddr_node_msg m, pulse = { .type = DDR_N_PULSE, .sender = 1 }, off = { .type = DDR_N_OFF, .sender = 2, .ride = { .number = 101 } };
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	play.whole = true;
+	members(3, 2, 8);
+	quorum_of(3, 8);
+	memcpy(off.ride.uuid, uuid, sizeof(uuid));
+	tells(2, &off);
+	play.no_votes = true;
+	for (pulse.pulse.counter = 1; pulse.pulse.counter <= 5; pulse.pulse.counter++)
+		for (uint32_t node = 1; node <= 3; node += 2) {
+			pulse.sender = node;
+			tells(node, &pulse);
+		}
+	assert_int_equal(sent_with_the_pulse(&m), 0);	/* the array misses the node */
+	pump();
+	play.no_slot = true;
+	play.ms = 20000;
+	assert_int_equal(sent_with_the_pulse(&m), DDR_N_VERDICT);
+	assert_int_equal(m.verdict.process.node, 2);
+	assert_int_equal(m.verdict.flags, DDR_VERDICT_NO_SLOT);
+	pump();
+	assert_int_equal(play.quorum_nodes, 3);
+	assert_int_equal(play.excluded, 0);
+	assert_string_equal(play.waits, "");
 	leave(t);
 }
 
@@ -119,6 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silent_daemon_is_excluded),
+		cmocka_unit_test(a_silent_daemon_without_a_slot_is_left_out),
 		cmocka_unit_test(the_machine_counts_when_the_silent_daemon_has_ended),
 		cmocka_unit_test(who_was_excluded_leaves),
 	};

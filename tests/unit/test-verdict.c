@@ -339,6 +339,54 @@ static void arrays_learn_of_it(void **state)
 	assert_int_equal(told_of(one), 0);
 }
 
+/*
+ * Rule L7: a process that takes part in nothing, as no other one of its node does, is left out without votes, if the sender's arrays have no slot of
+ * the node. The node counts, and no array is told of it.
+ */
+static void without_a_slot_no_votes_are_needed(void **state)
+{
+	struct ddr_node_msg m, off = { .type = DDR_N_OFF, .sender = 2, .ride = { .uuid = { 1 }, .number = 2 } };
+
+	(void)state;
+	begin(3, 0);
+	assert_int_equal(ddr_group_ride(&g, (uint8_t[16]){ 1 }), 0);
+	m = verdict_on(1, 2, 3);
+	m.verdict.quorum = 3;
+	m.verdict.flags = DDR_VERDICT_NO_SLOT;
+	deliver(1, &m);				/* it takes part, in an array that the sender may not know */
+	assert_false(is_out(2));
+	deliver(2, &off);
+	m = verdict_on(1, 2, 3);
+	m.verdict.quorum = 3;
+	deliver(1, &m);				/* an array has a slot of it, from an earlier process */
+	assert_false(is_out(2));
+	m.verdict.flags = DDR_VERDICT_NO_SLOT;
+	deliver(1, &m);
+	assert_true(is_out(2));
+	assert_false(ddr_verdict_node_out(&g, 2));
+	assert_int_equal(told_of(0), 0);
+	m = verdict_on(1, SELF, 3);
+	deliver(1, &m);				/* but its votes do not count any more */
+	assert_false(is_out(SELF));
+}
+
+/* With two_node one node suffices, so both may accuse each other: the verdict that is delivered first counts. */
+static void of_two_verdicts_the_first_counts(void **state)
+{
+	struct ddr_node_msg first, second;
+
+	(void)state;
+	begin(3, 0);
+	ddr_group_members(&g, (struct ddr_group_id[]){ { 1, 101 }, { 3, 103 } }, 2, (struct ddr_group_id[]){ { 2, 102 } }, 1, false, false);
+	first = verdict_on(SELF, 1, 2);
+	second = verdict_on(1, SELF, 2);
+	first.verdict.flags = second.verdict.flags = DDR_VERDICT_TWO_NODE;
+	deliver(SELF, &first);
+	assert_int_equal(deliver(1, &second), DDR_GROUP_TAKEN);
+	assert_true(is_out(1));
+	assert_false(is_out(SELF));
+}
+
 /* A process that never says hello: another one of its node speaks for the node, whose votes stay. */
 static void a_stranger_costs_no_votes(void **state)
 {
@@ -352,7 +400,7 @@ static void a_stranger_costs_no_votes(void **state)
 	m = verdict_on(1, 2, 3);
 	m.verdict.process.pid = 200;
 	m.verdict.name = g.process[3].silence.name;
-	m.verdict.quorum = 3;
+	m.verdict.quorum = 4;			/* nor are any needed (rule L7) */
 	assert_int_equal(ddr_group_ride(&g, (uint8_t[16]){ 1 }), 0);
 	deliver(1, &m);
 	assert_true(g.process[3].silence.out);
@@ -373,6 +421,8 @@ int main(void)
 		cmocka_unit_test(who_never_says_hello_is_excluded),
 		cmocka_unit_test(hello_lists_those_that_are_out),
 		cmocka_unit_test(arrays_learn_of_it),
+		cmocka_unit_test(without_a_slot_no_votes_are_needed),
+		cmocka_unit_test(of_two_verdicts_the_first_counts),
 		cmocka_unit_test(a_stranger_costs_no_votes),
 	};
 

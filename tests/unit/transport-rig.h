@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include <corosync/cpg.h>
+#include <corosync/votequorum.h>
 
 #include "daemon/base/daemon.h"
+#include "daemon/base/worker.h"
 #include "daemon/group/corosync.h"
 #include "daemon/group/link.h"
 #include "daemon/group/transport.h"
@@ -36,6 +38,7 @@ static struct {
 	uint32_t excluded;		/* the node of which that was told last */
 	unsigned int excluded_views;	/* told before that */
 	bool no_votes;			/* the quorum service does not answer */
+	bool no_slot;			/* of any node but this one, in the array */
 	struct ddr_corosync_listener *listener;
 	struct ddr_transport *leaves;	/* left when an event is told */
 	unsigned int told;		/* events of any kind */
@@ -239,13 +242,38 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 	return &play.quorum;
 }
 
-bool ddr_corosync_votes(const struct ddr_corosync *c, struct ddr_votes *votes, struct ddr_node_votes *node, uint32_t n)
+cs_error_t votequorum_initialize(votequorum_handle_t *handle, votequorum_callbacks_t *callbacks)
 {
-	(void)c;
-	*votes = (struct ddr_votes){ .total = 3, .quorum = 2 };
-	for (uint32_t i = 0; i < n; i++)
-		node[i].votes = 1;
-	return !play.no_votes;
+	(void)callbacks;
+	*handle = 1;
+	return play.no_votes ? CS_ERR_TRY_AGAIN : CS_OK;
+}
+
+cs_error_t votequorum_finalize(votequorum_handle_t handle)
+{
+	(void)handle;
+	return CS_OK;
+}
+
+cs_error_t votequorum_getinfo(votequorum_handle_t handle, unsigned int node, struct votequorum_info *info)
+{
+	(void)handle;
+	*info = (struct votequorum_info){ .node_id = node, .node_votes = 1, .total_votes = 3, .quorum = 2 };
+	return CS_OK;
+}
+
+/* A thread that is as quick as it can be: it has ended when the loop comes to its next event. */
+static void worker_ends(void *data)
+{
+	struct ddr_worker *w = data;
+
+	w->done(w);
+}
+
+int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
+{
+	w->run(w);
+	return qb_loop_job_add(loop, QB_LOOP_HIGH, w, worker_ends);
 }
 
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
@@ -362,6 +390,12 @@ static bool is_complete(void *ctx)
 	return true;
 }
 
+static bool has_slot(void *ctx, uint32_t node)
+{
+	(void)ctx, (void)node;
+	return !play.no_slot;
+}
+
 static void on_waits(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -370,7 +404,7 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits,
 	.lost = on_lost,
 };
 

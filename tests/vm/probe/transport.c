@@ -111,6 +111,12 @@ static bool is_complete(void *ctx)
 	return true;
 }
 
+static bool has_slot(void *ctx, uint32_t node)
+{
+	(void)ctx, (void)node;
+	return true;
+}
+
 static void on_waits(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -118,7 +124,7 @@ static void on_waits(void *ctx, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
