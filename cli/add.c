@@ -45,6 +45,7 @@ struct add {
 	struct ddr_ipc *ipc;
 	struct json_object *array;	/* its status */
 	struct ddr_super super;		/* of the array */
+	struct ddr_owners owners;	/* what goes beside it in format 2 */
 	struct ddr_dev dev;		/* the disk */
 	uint8_t uuid[DDR_UUID_LEN];
 	int member;			/* the number it was added or found with */
@@ -87,6 +88,7 @@ static bool get_super(struct add *a)
 		if (rc)
 			continue;
 		a->super = s.copy[s.newest].super;
+		a->owners = s.owners;
 		return true;
 	}
 	cli_fail(a->cmd, "the superblock of array '%s' cannot be read: %s", a->name, err.text);
@@ -188,7 +190,7 @@ static int write_supers(struct add *a, int member)
 	cli_guard_at(a->path, writing);
 	sb.this_member = (uint16_t)member;
 	for (sb.seq = a->super.seq - 1; sb.seq <= a->super.seq; sb.seq++)
-		if (ddr_dev_write_super(&a->dev, &sb, &err))
+		if (ddr_dev_write_owned(&a->dev, &sb, &a->owners, &err))
 			return cli_fail(a->cmd, "%s; ddraid remove %s %d removes its entry", err.text, a->name, member);
 	if (ddr_dev_drop_cache(&a->dev, &err))
 		return cli_fail(a->cmd, "%s; ddraid remove %s %d removes its entry", err.text, a->name, member);

@@ -204,6 +204,32 @@ static void read_map(struct exam *exam, const struct ddr_dev *dev, uint8_t *buf)
 	}
 }
 
+/* A place that was never written is no damage. */
+static void read_stamps(struct exam *exam, const struct ddr_dev *dev, uint8_t *buf)
+{
+	const struct ddr_super *sb = exam->sb;
+	char text[256];
+
+	for (uint32_t i = 0; ddr_super_has_owners(sb) && i < sb->slots * 2; i++) {
+		uint32_t slot = i / 2, place = i % 2;
+		uint64_t offset = ddr_stamp_offset(sb, slot, place);
+		struct ddr_error err;
+		struct ddr_fault fault;
+		struct ddr_stamp stamp;
+
+		if (ddr_dev_read(dev, buf, DDR_META_BLOCK, offset, &err)) {
+			damage(exam, "stamp %u of slot %u: %s", place, slot, err.text);
+			continue;
+		}
+		fault = ddr_stamp_decode(buf, sb, slot, place, &stamp);
+		if (fault.code == DDR_FE_OK && stamp.seq > exam->stamp[slot].seq)
+			exam->stamp[slot] = stamp;
+		else if (fault.code && fault.code != DDR_FE_BLANK)
+			damage(exam, "stamp %u of slot %u at byte %llu: %s", place, slot, (unsigned long long)offset,
+			       ddr_fault_text(&fault, text, sizeof(text)));
+	}
+}
+
 static void read_logs(struct exam *exam, const struct ddr_dev *dev)
 {
 	uint8_t *buf = ddr_dev_buffer(2u * DDR_META_BLOCK);
@@ -220,6 +246,7 @@ static void read_logs(struct exam *exam, const struct ddr_dev *dev)
 		for (uint16_t i = 0; i < exam->sb->slots; i++)
 			read_slot(exam, dev, buf, i);
 		read_map(exam, dev, buf);
+		read_stamps(exam, dev, buf);
 	} else {
 		damage(exam, "out of memory: the logs were not read");
 		exam->sb = NULL;

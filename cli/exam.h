@@ -28,6 +28,7 @@ struct exam {
 	uint64_t bytes;			/* size of the device */
 	uint64_t regions;
 	struct exam_slot slot[DDR_MAX_SLOTS];
+	struct ddr_stamp stamp[DDR_MAX_SLOTS];	/* format 2: the newest valid one; seq 0: none */
 	uint8_t *map;			/* one byte for each region: state and flags; EXAM_UNKNOWN: its block is unreadable */
 	uint64_t n_state[3];		/* regions in each enum ddr_region_state */
 	uint64_t n_suspect, n_written, n_unknown;
@@ -46,5 +47,17 @@ void exam_free(struct exam *exam);
 struct json_object;
 void exam_print(const struct exam *exam, const char *path);
 struct json_object *exam_json(const struct exam *exam, const char *path);
+
+/* A time from a disk, as text in @buf; returns @buf. */
+const char *exam_time(uint64_t seconds, char *buf, size_t size);
+
+/* exam_owner.c: the parts of both that are about machines and clusters. Of an exam with a valid superblock. */
+bool exam_knows_owner(const struct exam *exam, uint32_t slot);		/* there is something to print */
+void exam_print_cluster(const struct exam *exam);
+void exam_print_owner(const struct exam *exam, uint32_t slot);
+void exam_print_haunted(const struct exam *exam);
+/* Add their fields to the object of a slot, and to that of the device. */
+void exam_json_owner(const struct exam *exam, uint32_t slot, struct json_object *o);
+void exam_json_owners(const struct exam *exam, struct json_object *o);
 
 #endif

@@ -83,16 +83,22 @@ static struct json_object *json_regions(const struct exam *exam, region_set has,
 
 /* -------------------------------------------------- text */
 
-static void print_time(const char *label, uint64_t seconds)
+const char *exam_time(uint64_t seconds, char *buf, size_t size)
 {
 	time_t t = (time_t)seconds;
 	struct tm tm;
-	char text[64];
 
 	/* a disk can hold any 64 bits there */
-	if (seconds > INT64_MAX || !gmtime_r(&t, &tm) || !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
-		snprintf(text, sizeof(text), "%" PRIu64 " seconds after 1970", seconds);
-	printf("  %-11s%s\n", label, text);
+	if (seconds > INT64_MAX || !gmtime_r(&t, &tm) || !strftime(buf, size, "%Y-%m-%d %H:%M:%S UTC", &tm))
+		snprintf(buf, size, "%" PRIu64 " seconds after 1970", seconds);
+	return buf;
+}
+
+static void print_time(const char *label, uint64_t seconds)
+{
+	char text[64];
+
+	printf("  %-11s%s\n", label, exam_time(seconds, text, sizeof(text)));
 }
 
 static void print_members(const struct ddr_super *sb)
@@ -149,7 +155,7 @@ static void print_slots(const struct exam *exam)
 	for (uint32_t i = 0; i < exam->sb->slots; i++) {
 		const struct exam_slot *s = &exam->slot[i];
 
-		if (!s->n_dirty && !s->unreadable && !s->node && !exam->sb->slot_node[i]) {
+		if (!s->n_dirty && !s->unreadable && !s->node && !exam->sb->slot_node[i] && !exam_knows_owner(exam, i)) {
 			quiet++;
 			continue;
 		}
@@ -163,6 +169,7 @@ static void print_slots(const struct exam *exam)
 		if (s->unreadable)
 			printf("; %" PRIu32 " log blocks unreadable", s->unreadable);
 		printf("\n");
+		exam_print_owner(exam, i);
 	}
 	if (quiet)
 		printf("  %" PRIu32 " slots of %" PRIu32 " are free and clean\n", quiet, exam->sb->slots);
@@ -186,6 +193,7 @@ static void print_valid(const struct exam *exam)
 	       cli_format_size(sb->region_size, region, sizeof(region)), sb->data_offset);
 	printf("  generation %" PRIu64 " (%s), superblock sequence %" PRIu64 "\n", sb->generation,
 	       cli_format_uuid(sb->gen_id, gen), sb->seq);
+	exam_print_cluster(exam);
 	print_time("made", sb->created);
 	print_time("updated", sb->updated);
 	if (sb->policy & DDR_POLICY_SUSPECT_READS_ERROR)
@@ -197,6 +205,7 @@ static void print_valid(const struct exam *exam)
 		return;		/* its log and map are never written */
 	print_regions(exam);
 	print_slots(exam);
+	exam_print_haunted(exam);
 }
 
 void exam_print(const struct exam *exam, const char *path)
@@ -263,6 +272,7 @@ static struct json_object *json_slots(const struct exam *exam)
 		add(o, "for_repair", json_object_new_int64((int64_t)s->n_repairs));
 		add(o, "unreadable_blocks", json_object_new_int64(s->unreadable));
 		add(o, "boot_id", json_uuid(s->boot_id));
+		exam_json_owner(exam, i, o);
 		json_object_array_add(list, o);
 	}
 	return list;
@@ -288,6 +298,7 @@ static void add_valid(struct json_object *o, const struct exam *exam)
 	add(o, "gen_prev", json_uuid(sb->gen_prev));
 	add(o, "log_base", json_object_new_uint64(sb->log_base));
 	add(o, "seq", json_object_new_uint64(sb->seq));
+	exam_json_owners(exam, o);
 	add(o, "created", json_object_new_uint64(sb->created));
 	add(o, "updated", json_object_new_uint64(sb->updated));
 	add(o, "suspect_reads", json_object_new_string(sb->policy & DDR_POLICY_SUSPECT_READS_ERROR ? "error" : "pass"));

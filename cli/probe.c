@@ -21,7 +21,7 @@
 
 #include <uuid/uuid.h>
 
-#include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 
 #define LIMIT_MS	3000
 
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 		print_uuid("ID_FS_UUID_ENC", sb.array_uuid);
 		print_uuid("ID_FS_UUID_SUB", sb.member[sb.this_member].uuid);
 		/* only letters, digits and . _ + -: nothing that has to be encoded for udev */
-		printf("ID_FS_LABEL=%s\nID_FS_LABEL_ENC=%s\nID_FS_VERSION=%u\n", sb.name, sb.name, DDR_FORMAT_VERSION);
+		printf("ID_FS_LABEL=%s\nID_FS_LABEL_ENC=%s\nID_FS_VERSION=%u\n", sb.name, sb.name, ddr_super_has_owners(&sb) ? 2u : 1u);
 	}
 	return fflush(stdout) ? 1 : 0;
 }

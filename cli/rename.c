@@ -201,7 +201,7 @@ static bool is_done(const struct rename *r, const struct ddr_supers *s)
 	return true;
 }
 
-static int write_all(struct rename *r)
+static int write_all(struct rename *r, const struct ddr_supers *s)
 {
 	struct ddr_super sb = r->array.assembly.super;
 	struct ddr_error err;
@@ -217,7 +217,7 @@ static int write_all(struct rename *r)
 		if (m < 0)
 			continue;
 		cli_guard_at(r->array.cand[c].device, HALF);
-		if (rename_write(&r->dev[c], &sb, (uint16_t)m, &err))
+		if (rename_write(&r->dev[c], &sb, &s[r->array.assembly.source].owners, (uint16_t)m, &err))
 			return cli_fail("rename", "%s; %s", err.text, begun ? HALF : "it may have the new name, while the other disks have the old "
 					"one; replace it if it is broken, or repeat the same command");
 		begun = true;
@@ -240,7 +240,7 @@ static int change(struct rename *r)
 	if (!rc && is_done(r, supers))
 		rc = cli_fail("rename", "the array already has the name '%s'; nothing was changed", r->name);
 	if (!rc)
-		rc = write_all(r);
+		rc = write_all(r, supers);
 	hold_drop(&r->hold);
 	return rc;
 }

@@ -18,20 +18,20 @@ static bool is_member(const struct ddr_super *found, const struct ddr_super *sb,
 	       memcmp(found->member[found->this_member].uuid, sb->member[member].uuid, DDR_UUID_LEN) == 0;
 }
 
-static int write_copy(const struct ddr_dev *dev, const struct ddr_super *sb, unsigned int copy, struct ddr_error *err)
+static int write_copy(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, unsigned int copy, struct ddr_error *err)
 {
 	struct ddr_super new = *sb;
 	struct ddr_supers back;
 
 	new.seq = (sb->seq & ~1ull) | copy;
-	if (ddr_dev_write_super(dev, &new, err) || ddr_dev_read_supers(dev, &back, err))
+	if (ddr_dev_write_owned(dev, &new, owners, err) || ddr_dev_read_supers(dev, &back, err))
 		return -1;
 	if (!back.copy[copy].found || back.copy[copy].super.seq != new.seq || strcmp(back.copy[copy].super.name, new.name) != 0)
 		return ddr_error_set(err, "%s: superblock copy %u was written, but different data was read back", dev->path, copy);
 	return 0;
 }
 
-int rename_write(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t member, struct ddr_error *err)
+int rename_write(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, uint16_t member, struct ddr_error *err)
 {
 	struct ddr_super own = *sb;
 	struct ddr_supers now;
@@ -44,7 +44,7 @@ int rename_write(const struct ddr_dev *dev, const struct ddr_super *sb, uint16_t
 	    now.copy[now.newest].super.generation > sb->generation)
 		return ddr_error_set(err, "%s: another program or node changed its superblock meanwhile", dev->path);
 	first = now.copy[0].found && now.copy[1].found ? (now.newest == 0) : now.copy[0].found;
-	if (write_copy(dev, &own, first, err) || write_copy(dev, &own, 1 - first, err))
+	if (write_copy(dev, &own, owners, first, err) || write_copy(dev, &own, owners, 1 - first, err))
 		return -1;
 	return ddr_dev_drop_cache(dev, err);
 }

@@ -161,6 +161,7 @@ struct ddr_array {
 
 	/* RUNNING */
 	struct ddr_super super;		/* as loaded: geometry and names; the size is kept up, the states are not: the state machine has them */
+	struct ddr_owners owners;	/* what goes beside the superblocks: as loaded, and kept up with the agreed owners of the slots */
 	struct ddr_members *members;
 	struct ddr_metaio *meta;
 	struct ddr_jobs *jobs;

@@ -50,6 +50,28 @@ static void write_block(struct ddr_array *a, const struct ddr_output *o)
 	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
 }
 
+static void refuse(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr_fault *fault)
+{
+	char why[DDR_ERROR_LEN];
+
+	qb_log(LOG_CRIT, "array '%s': refused to write an invalid superblock: %s", a->name, ddr_fault_text(fault, why, sizeof(why)));
+	ddr_metaio_refuse(op);
+}
+
+/* The owner pages beside @next, which may have other slots than what is agreed. */
+static void write_owners(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr_super *next)
+{
+	struct ddr_owners owners;
+	struct ddr_fault fault;
+
+	ddr_owners_follow(&a->owners, ddr_sm_super(a->sm));
+	owners = a->owners;
+	ddr_owners_follow(&owners, next);
+	fault = ddr_metaio_owners(op, &owners, next);
+	if (fault.code)
+		refuse(a, op, &fault);
+}
+
 static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 {
 	struct ddr_meta_op *op = ddr_metaio_get(a->meta, DDR_META_SB, o->io, o->members);
@@ -57,7 +79,6 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 
 	for (unsigned int m = 0; m < DDR_MAX_MEMBERS; m++) {
 		struct ddr_fault fault;
-		char why[DDR_ERROR_LEN];
 
 		if (!(o->members & (1u << m)))
 			continue;
@@ -65,9 +86,7 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 		sb.updated = (uint64_t)time(NULL);
 		fault = ddr_super_encode(&sb, ddr_metaio_block(op, m));
 		if (fault.code != DDR_FE_OK) {
-			qb_log(LOG_CRIT, "array '%s': refused to write an invalid superblock: %s", a->name,
-			       ddr_fault_text(&fault, why, sizeof(why)));
-			ddr_metaio_refuse(op);
+			refuse(a, op, &fault);
 			break;
 		}
 		a->gen_writing = sb.generation;
@@ -76,6 +95,8 @@ static void write_superblocks(struct ddr_array *a, const struct ddr_output *o)
 	}
 	ddr_sm_superblock(a->sm, 0, &sb);
 	ddr_metaio_supers(op, ddr_sm_super(a->sm), &sb);
+	if (ddr_super_has_owners(&sb))
+		write_owners(a, op, &sb);
 	ddr_metaio_run(op, ddr_now_ms(), a->tune.io_timeout_ms);
 }
 
@@ -442,7 +463,7 @@ static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
 		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .ctx = a,
-		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16,
+		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16, .owner_pages = a->super.owner_pages,
 	};
 	struct ddr_jobs_config jobs = {
 		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
@@ -498,6 +519,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	}
 	a->carry_out = carry_out;
 	a->super = l->assembly.super;
+	a->owners = l->owners;
 	a->members = l->members;
 	ddr_members_get(a->members);
 	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));

@@ -193,6 +193,7 @@ static void give_read(struct ddr_array *a, enum ddr_in_type type, uint64_t io, i
 static void load_blocks(struct ddr_array *a, const struct ddr_reload *r)
 {
 	if (r->slot == DDR_RELOAD_SUPER) {
+		a->owners = r->owners;
 		ddr_sm_load_super(a->sm, &r->super);
 		for (uint32_t i = 0; i < r->super.map_blocks; i++)
 			ddr_sm_load_map(a->sm, i, r->block[i].valid ? r->block[i].payload : NULL, r->block[i].seq);

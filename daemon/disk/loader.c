@@ -380,7 +380,10 @@ static void load(struct ddr_load *l)
 	for (unsigned int p = 0; p < l->members->n; p++)
 		if (l->members->error[p][0])
 			qb_log(LOG_WARNING, "array '%s': %s; it counts as missing", l->members->array, l->members->error[p]);
-	l->ok = find_members(l, all) == 0 && (l->supers_only || read_log_and_map(l) == 0);
+	l->ok = find_members(l, all) == 0;
+	if (l->ok)
+		l->owners = all->s[l->assembly.source].owners;
+	l->ok = l->ok && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }
 

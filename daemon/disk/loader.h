@@ -51,6 +51,7 @@ struct ddr_load {
 	char name[DDR_NAME_LEN];	/* of the array, "" if unknown */
 	struct ddr_members *members;
 	struct ddr_assembly assembly;
+	struct ddr_owners owners;	/* beside assembly.super */
 	uint64_t behind;		/* with --older: the generation that was remembered; 0: nothing was overridden */
 	uint32_t present;		/* bit m: member m is open and current */
 	uint32_t table;			/* bit m: and the table names its device at its role */

@@ -29,6 +29,8 @@ static void op_free(struct ddr_meta_op *op)
 	qb_list_del(&op->list);
 	for (unsigned int i = 0; op->supers && i < DDR_MAX_MEMBERS; i++)
 		free(op->supers->pair[i]);
+	for (unsigned int c = 0; op->supers && c < DDR_SB_COPIES; c++)
+		free(op->supers->pages[c]);
 	free(op->supers);
 	if (preallocated(op))
 		return;
@@ -54,7 +56,7 @@ static bool op_pairs(struct ddr_meta_op *op, uint32_t members)
 
 		if (!(members >> i & 1) || *pair)
 			continue;
-		*pair = blocks_new(2);
+		*pair = blocks_new(2 + op->m->cfg.owner_pages);
 		if (!*pair)
 			return false;
 	}
@@ -69,6 +71,11 @@ static bool op_init(struct ddr_meta_op *op, struct ddr_metaio *m, uint8_t *block
 	if (!supers)
 		return true;
 	op->supers = calloc(1, sizeof(*op->supers));
+	for (unsigned int c = 0; op->supers && m->cfg.owner_pages && c < DDR_SB_COPIES; c++) {
+		op->supers->pages[c] = blocks_new(m->cfg.owner_pages);
+		if (!op->supers->pages[c])
+			return false;
+	}
 	return op->supers && op_pairs(op, m->cfg.members->open);
 }
 
@@ -285,7 +292,7 @@ static void request_done(struct ddr_aio_req *req)
 	retire(op);
 }
 
-void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, uint64_t offset)
+void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, unsigned int blocks, uint64_t offset)
 {
 	struct ddr_aio_req *req = &op->req[member];
 
@@ -294,7 +301,7 @@ void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio
 		.op = what,
 		.fd = ddr_members_fd(op->m->cfg.members, member),
 		.buf = buf,
-		.len = DDR_META_BLOCK,
+		.len = blocks * DDR_META_BLOCK,
 		.offset = offset,
 		.done = request_done,
 		.tag = (uintptr_t)op,
@@ -321,7 +328,7 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 		if (ddr_meta_of_supers(op->kind))
 			ddr_meta_super_begin(op, i);
 		else
-			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->block, op->offset);
+			ddr_metaio_submit(op, i, op->kind == DDR_META_FLUSH ? DDR_AIO_FLUSH : DDR_AIO_WRITE_DURABLE, op->block, 1, op->offset);
 	}
 	if (!op->waiting)
 		op->deadline_ms = 0;	/* there is nothing to wait for: the next tick reports it */

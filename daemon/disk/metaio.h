@@ -8,7 +8,7 @@
  * free operations.
  *
  * A superblock takes several steps on each member (metaio_super.c): its contents are read, both copies are written one after the
- * other, and each is read back. A device that turns out to be another disk has failed; ddr_members_exchanged() is called, so it has
+ * other, each behind its owner pages (format 2), and each is read back. A device that turns out to be another disk has failed; ddr_members_exchanged() is called, so it has
  * no descriptor any more.
  *
  * All functions belong to the loop's thread.
@@ -39,6 +39,7 @@ struct ddr_metaio_config {
 	qb_loop_t *loop;
 	uint64_t engine;			/* enum ddr_conf_engine */
 	unsigned int operations;		/* preallocated */
+	unsigned int owner_pages;		/* of the array's superblocks; 0: format 1 */
 	struct ddr_members *members;		/* a reference is taken */
 	ddr_metaio_done_fn done;
 	/*
@@ -81,6 +82,11 @@ void *ddr_metaio_block(struct ddr_meta_op *op, unsigned int member);
  * the same if nothing changes). The sequence number in ddr_metaio_block() does not matter: each copy gets its own of the pair.
  */
 void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, const struct ddr_super *next);
+/*
+ * For superblocks of format 2, after ddr_metaio_supers(): the pages that are written beside both copies of @next, the same on all members. The blocks'
+ * crc of the pages does not matter. Returns the fault if @owners is not valid: nothing must be written then.
+ */
+struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next);
 /* The byte offset to write to, for all members. Only log and map. */
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
 /* The operation is not carried out, and fails on all members. */

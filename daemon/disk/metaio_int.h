@@ -14,10 +14,11 @@
 
 /* The state of the superblock steps on one member, and what was found there. */
 struct ddr_meta_super {
-	enum { DDR_MS_READ, DDR_MS_WRITE, DDR_MS_BACK, DDR_MS_PAUSE } step;
+	enum { DDR_MS_READ, DDR_MS_READ_PAGES, DDR_MS_WRITE_PAGES, DDR_MS_WRITE, DDR_MS_BACK, DDR_MS_BACK_PAGES, DDR_MS_PAUSE } step;
 	unsigned int copy;		/* the current copy */
 	unsigned int left;		/* copies still to be written, including this one */
 	uint32_t ours;			/* bit c: copy c is a superblock of this member */
+	uint32_t torn;			/* bit c: copy c is one, but its owner pages are not those that it was written with */
 	uint32_t unread;		/* bit c: copy c could not be read */
 	uint64_t seq[DDR_SB_COPIES];	/* of the copies that are ours */
 	bool again;			/* this is the second read */
@@ -51,6 +52,11 @@ struct ddr_meta_supers {
 	uint64_t offset[DDR_SB_COPIES];
 	struct ddr_meta_super member[DDR_MAX_MEMBERS];
 	uint8_t *pair[DDR_MAX_MEMBERS];		/* two blocks for each member that had a device here: to write, and as read. They stay */
+	/* format 2: the pages as read follow these two blocks; those to write are the same for all members */
+	bool owned;				/* this change has pages */
+	uint8_t *pages[DDR_SB_COPIES];
+	uint32_t crc[DDR_SB_COPIES];		/* of them */
+	uint64_t pages_offset[DDR_SB_COPIES];
 };
 
 struct ddr_metaio {
@@ -65,8 +71,8 @@ struct ddr_metaio {
 
 enum ddr_meta_next { DDR_MN_GOES_ON, DDR_MN_DONE, DDR_MN_FAILED };
 
-/* Sends one request to @member, which is open. */
-void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, uint64_t offset);
+/* Sends one request for @blocks blocks to @member, which is open. */
+void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio_op what, void *buf, unsigned int blocks, uint64_t offset);
 
 /* ---- metaio_super.c -------------------------------------------------------------- */
 

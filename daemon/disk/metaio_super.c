@@ -2,13 +2,16 @@
 /*
  * A change of the superblocks on one member, step by step, and the check of what a member holds.
  *
+ * In format 2 each copy of the superblock has owner pages, and only counts together with them: they are read behind it, and written and flushed
+ * before it.
+ *
  * First both copies are read. If neither is a superblock of this member, they are read again a second later. If that has not changed,
  * the device is another disk now, and this node writes nothing to it. Otherwise the copy that is bad or older is written, flushed and
  * read back; only if it was read back as it was written, the other copy follows. So there is a valid copy at every moment, however
  * often power fails, and after a change both copies have its generation.
  *
  * Must never: write to a disk that was not seen to be this member within the same operation; write a copy while the other one is not
- * known to be valid.
+ * known to be valid; write a superblock before its pages are durable.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +20,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/disk/metaio_int.h"
+#include "lib/disk/format_owner.h"
 
 #define AGAIN_MS	1000u	/* between the first and the second read */
 
@@ -35,6 +39,11 @@ static uint8_t *read_buffer(struct ddr_meta_op *op, unsigned int member)
 	return written(op, member) + DDR_META_BLOCK;
 }
 
+static uint8_t *pages_buffer(struct ddr_meta_op *op, unsigned int member)
+{
+	return read_buffer(op, member) + DDR_META_BLOCK;
+}
+
 static void set_text(char *buf, size_t size, const struct ddr_super *sb)
 {
 	snprintf(buf, size, "a superblock of member %u of array '%s'", sb->this_member, sb->name);
@@ -51,6 +60,25 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	}
 	for (unsigned int c = 0; c < DDR_SB_COPIES; c++)
 		s->offset[c] = ddr_super_offset(now, c);
+	s->owned = false;
+}
+
+struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next)
+{
+	struct ddr_meta_supers *s = op->supers;
+	struct ddr_super sb = *next;
+	struct ddr_fault fault = { .code = DDR_FE_OK };
+
+	if (next->owner_pages != op->m->cfg.owner_pages)
+		return (struct ddr_fault){ .code = DDR_FE_O_PAGES, .a = next->owner_pages, .b = op->m->cfg.owner_pages };
+	for (unsigned int c = 0; c < DDR_SB_COPIES && !fault.code; c++) {
+		sb.seq = (next->seq & ~1ull) | c;
+		fault = ddr_owners_encode(owners, &sb, s->pages[c]);
+		s->crc[c] = sb.owner_crc;
+		s->pages_offset[c] = ddr_owner_offset(next, c);
+	}
+	s->owned = !fault.code;
+	return fault;
 }
 
 /* ---- requests -------------------------------------------------------------------- */
@@ -61,17 +89,30 @@ static void look_at(struct ddr_meta_op *op, unsigned int member, unsigned int co
 
 	s->step = DDR_MS_READ;
 	s->copy = copy;
-	ddr_metaio_submit(op, member, DDR_AIO_READ, read_buffer(op, member), op->supers->offset[copy]);
+	ddr_metaio_submit(op, member, DDR_AIO_READ, read_buffer(op, member), 1, op->supers->offset[copy]);
+}
+
+static void put_super(struct ddr_meta_op *op, unsigned int member)
+{
+	struct ddr_meta_super *s = state_of(op, member);
+
+	s->step = DDR_MS_WRITE;
+	ddr_metaio_submit(op, member, DDR_AIO_WRITE_DURABLE, written(op, member), 1, op->supers->offset[s->copy]);
 }
 
 static void put(struct ddr_meta_op *op, unsigned int member, unsigned int copy)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 
-	s->step = DDR_MS_WRITE;
 	s->copy = copy;
 	ddr_super_set_copy(written(op, member), copy);
-	ddr_metaio_submit(op, member, DDR_AIO_WRITE_DURABLE, written(op, member), op->supers->offset[copy]);
+	if (!op->supers->owned) {
+		put_super(op, member);
+		return;
+	}
+	ddr_super_set_owner_crc(written(op, member), op->supers->crc[copy]);
+	s->step = DDR_MS_WRITE_PAGES;
+	ddr_metaio_submit(op, member, DDR_AIO_WRITE_DURABLE, op->supers->pages[copy], op->m->cfg.owner_pages, op->supers->pages_offset[copy]);
 }
 
 void ddr_meta_super_begin(struct ddr_meta_op *op, unsigned int member)
@@ -90,7 +131,7 @@ void ddr_meta_super_tick(struct ddr_meta_op *op, uint64_t now_ms)
 		if (!(paused >> m & 1) || now_ms < s->again_ms)
 			continue;
 		s->again = true;
-		s->ours = s->unread = 0;
+		s->ours = s->torn = s->unread = 0;
 		look_at(op, m, 0);
 	}
 }
@@ -105,20 +146,51 @@ static bool is_ours(const struct ddr_meta_op *op, unsigned int member, const str
 	       (memcmp(own, op->supers->uuid[0][member], DDR_UUID_LEN) == 0 || memcmp(own, op->supers->uuid[1][member], DDR_UUID_LEN) == 0);
 }
 
-static void take_copy(struct ddr_meta_op *op, unsigned int member, int result)
+static bool decode(struct ddr_meta_op *op, unsigned int member, struct ddr_super *sb)
+{
+	unsigned int copy = state_of(op, member)->copy;
+
+	return ddr_super_decode(read_buffer(op, member), copy, op->supers->offset[copy], sb).code == DDR_FE_OK;
+}
+
+/*
+ * Takes a copy that was read. False: its pages are read next. A check only wants to know whose disk it is, and so does not need them. A member
+ * that missed the change to format 2 has none.
+ */
+static bool take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 	struct ddr_super sb;
-	bool valid = !result && ddr_super_decode(read_buffer(op, member), s->copy, op->supers->offset[s->copy], &sb).code == DDR_FE_OK;
+	bool valid = !result && decode(op, member, &sb);
 
 	if (result) {
 		s->unread |= 1u << s->copy;
 	} else if (valid && is_ours(op, member, &sb)) {
-		s->ours |= 1u << s->copy;
 		s->seq[s->copy] = sb.seq;
+		if (s->left && ddr_super_has_owners(&sb) && sb.owner_pages == op->m->cfg.owner_pages) {
+			s->step = DDR_MS_READ_PAGES;
+			ddr_metaio_submit(op, member, DDR_AIO_READ, pages_buffer(op, member), sb.owner_pages, ddr_owner_offset(&sb, s->copy));
+			return false;
+		}
+		s->ours |= 1u << s->copy;
 	} else if (valid) {
 		set_text(s->found, sizeof(s->found), &sb);
 	}
+	return true;
+}
+
+/* The pages of a copy that is ours: without the right ones it is torn. */
+static void take_pages(struct ddr_meta_op *op, unsigned int member, int result)
+{
+	struct ddr_meta_super *s = state_of(op, member);
+	struct ddr_super sb;
+
+	if (result)
+		s->unread |= 1u << s->copy;
+	else if (decode(op, member, &sb) && ddr_owners_decode(pages_buffer(op, member), &sb, NULL).code == DDR_FE_OK)
+		s->ours |= 1u << s->copy;
+	else
+		s->torn |= 1u << s->copy;
 }
 
 /* The second read has to wait: somebody may be exchanging disks just now. */
@@ -152,7 +224,7 @@ static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 
-	if (!s->ours && s->unread && !s->found[0])
+	if (!s->ours && (s->unread || s->torn) && !s->found[0])
 		return DDR_MN_FAILED;		/* its identity cannot be read: that is an error like that of any other member */
 	if (!s->ours)
 		return not_ours(op, member);
@@ -164,19 +236,35 @@ static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 
 /* ---- the steps ------------------------------------------------------------------- */
 
+/* The superblock, and of format 2 its pages after that, was read back. */
 static enum ddr_meta_next came_back(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
+	bool pages = s->step == DDR_MS_BACK_PAGES;
 	char who[DDR_MEMBERS_WHO];
 
-	if (memcmp(read_buffer(op, member), written(op, member), DDR_META_BLOCK) != 0) {
+	if (pages ? memcmp(pages_buffer(op, member), op->supers->pages[s->copy], (size_t)op->m->cfg.owner_pages * DDR_META_BLOCK) != 0 :
+		    memcmp(read_buffer(op, member), written(op, member), DDR_META_BLOCK) != 0) {
 		qb_log(LOG_ERR, "%s: superblock copy %u was written, but different data was read back; replace this disk (ddraid replace)",
 		       ddr_members_who(op->m->cfg.members, member, who, sizeof(who)), s->copy);
 		return DDR_MN_FAILED;
 	}
+	if (op->supers->owned && !pages) {
+		s->step = DDR_MS_BACK_PAGES;
+		ddr_metaio_submit(op, member, DDR_AIO_READ, pages_buffer(op, member), op->m->cfg.owner_pages, op->supers->pages_offset[s->copy]);
+		return DDR_MN_GOES_ON;
+	}
 	if (--s->left == 0)
 		return DDR_MN_DONE;
 	put(op, member, 1 - s->copy);
+	return DDR_MN_GOES_ON;
+}
+
+static enum ddr_meta_next copy_read(struct ddr_meta_op *op, unsigned int member)
+{
+	if (state_of(op, member)->copy == 1)
+		return looked(op, member);
+	look_at(op, member, 1);
 	return DDR_MN_GOES_ON;
 }
 
@@ -187,18 +275,23 @@ enum ddr_meta_next ddr_meta_super_next(struct ddr_meta_op *op, unsigned int memb
 	op->deadline_ms = op->m->now_ms + op->timeout_ms;
 	switch (s->step) {
 	case DDR_MS_READ:
-		take_copy(op, member, result);
-		if (s->copy == 1)
-			return looked(op, member);
-		look_at(op, member, 1);
+		return take_copy(op, member, result) ? copy_read(op, member) : DDR_MN_GOES_ON;
+	case DDR_MS_READ_PAGES:
+		take_pages(op, member, result);
+		return copy_read(op, member);
+	case DDR_MS_WRITE_PAGES:
+		if (result)
+			return DDR_MN_FAILED;
+		put_super(op, member);
 		return DDR_MN_GOES_ON;
 	case DDR_MS_WRITE:
 		if (result)
 			return DDR_MN_FAILED;
 		s->step = DDR_MS_BACK;
-		ddr_metaio_submit(op, member, DDR_AIO_READ, read_buffer(op, member), op->supers->offset[s->copy]);
+		ddr_metaio_submit(op, member, DDR_AIO_READ, read_buffer(op, member), 1, op->supers->offset[s->copy]);
 		return DDR_MN_GOES_ON;
 	case DDR_MS_BACK:
+	case DDR_MS_BACK_PAGES:
 		return result ? DDR_MN_FAILED : came_back(op, member);
 	case DDR_MS_PAUSE:
 		break;

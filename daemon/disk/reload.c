@@ -24,7 +24,7 @@ static bool begin_super(const struct ddr_reload *r, unsigned int m, struct ddr_l
 }
 
 /* Takes the superblock of one member if it is newer than @best (valid if @any). Returns whether @best is valid now. @own: see read_super(). */
-static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any, bool *own)
+static bool take_super(struct ddr_reload *r, unsigned int m, struct ddr_look *look, struct ddr_super *best, bool any, bool *own)
 {
 	const struct ddr_super *sb;
 
@@ -39,6 +39,7 @@ static bool take_super(const struct ddr_reload *r, unsigned int m, struct ddr_lo
 		sb = &look->supers.copy[look->supers.newest].super;
 		if (memcmp(sb->array_uuid, r->super.array_uuid, sizeof(sb->array_uuid)) == 0 && (!any || newer(sb, best))) {
 			*best = *sb;
+			r->owners = look->supers.owners;
 			any = true;
 		}
 	}
@@ -68,7 +69,7 @@ static int read_super(struct ddr_reload *r)
 	/* the places of the areas never change, only the size of the array grows; a superblock that says otherwise must not be used */
 	if (best.slots != r->super.slots || best.log_blocks != r->super.log_blocks ||
 	    best.map_blocks != r->super.map_blocks || best.roles != r->super.roles ||
-	    best.data_offset != r->super.data_offset)
+	    best.data_offset != r->super.data_offset || best.incompat != r->super.incompat || best.owner_offset != r->super.owner_offset)
 		return -EINVAL;
 	r->super = best;
 	return 0;

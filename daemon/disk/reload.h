@@ -18,6 +18,7 @@ struct ddr_reload {
 	/* set by the caller */
 	struct ddr_members *members;		/* a reference is taken */
 	struct ddr_super super;			/* the known superblock; with DDR_RELOAD_SUPER it is replaced by the newest one */
+	struct ddr_owners owners;		/* likewise */
 	uint32_t from;				/* members to read */
 	uint16_t slot;				/* or DDR_RELOAD_SUPER */
 	unsigned int limit_ms;			/* for each read of a member */

@@ -34,7 +34,8 @@ typedef struct { uint64_t raw; } ddr_le64;
 #define DDR_MAP_MAGIC		0x6d724444u	/* "DDrm" */
 #define DDR_OWNER_MAGIC		0x6f724444u	/* "DDro" */
 #define DDR_STAMP_MAGIC		0x73724444u	/* "DDrs" */
-#define DDR_FORMAT_VERSION	1u
+#define DDR_FORMAT_VERSION	1u		/* of each structure */
+#define DDR_FORMAT_HIGHEST	2u		/* formats of an array that this code serves: 1 to this one; 2: with DDR_INCOMPAT_OWNERS */
 
 #define DDR_META_BLOCK		4096u		/* bytes: each metadata structure fills one */
 #define DDR_BLOCK_SIZE		4096u		/* bytes: one block of the device = one stripe */

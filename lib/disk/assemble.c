@@ -105,6 +105,8 @@ static int check_pair(const struct ddr_candidate *a, const struct ddr_candidate 
 	field = ddr_super_geometry_differs(a->super, b->super);
 	if (!field && a->super->generation == b->super->generation && a->super->array_blocks != b->super->array_blocks)
 		field = "array size";	/* it grows with a new generation */
+	if (!field && a->super->generation == b->super->generation && a->super->incompat != b->super->incompat)
+		field = "format";	/* it is raised with a new generation */
 	if (field)
 		return ddr_error_set(err, "%s and %s are members of array %s, but differ in %s; one of them was damaged or tampered with. Find out "
 				     "which, and disconnect it", a->device, b->device,

@@ -14,6 +14,7 @@
 #include "lib/disk/devio.h"
 #include "lib/disk/own_node.h"
 
+#define READS		5u		/* of superblocks that another node changes meanwhile; a change is seen only once */
 #define ZERO_RUN	(1u << 20)	/* bytes written at once by ddr_dev_zero() */
 
 /* -------------------------------------------------- open and close */
@@ -250,25 +251,52 @@ int ddr_dev_drop_cache(const struct ddr_dev *dev, struct ddr_error *err)
 
 /* -------------------------------------------------- superblocks */
 
-static void read_copy(const struct ddr_dev *dev, void *buf, unsigned int i, uint64_t offset, struct ddr_supers *out)
+/* Memory for the search: a superblock, its pages, and what the pages of each copy say. */
+struct reading {
+	void *block;
+	void *pages;
+	struct ddr_owners *owners;
+};
+
+/* The pages of a superblock that is valid by itself. */
+static void read_pages(const struct ddr_dev *dev, struct reading *r, unsigned int i, struct ddr_supers *out)
 {
-	out->copy[i].offset = offset;
-	out->copy[i].read_failed = false;
-	if (ddr_dev_read(dev, buf, DDR_META_BLOCK, offset, &out->copy[i].error)) {
-		out->copy[i].read_failed = true;
+	const struct ddr_super *sb = &out->copy[i].super;
+
+	if (!ddr_super_has_owners(sb)) {
+		ddr_owners_init(&r->owners[i], sb);
 		return;
 	}
-	out->copy[i].fault = ddr_super_decode(buf, i, offset, &out->copy[i].super);
+	if (ddr_dev_read(dev, r->pages, (size_t)sb->owner_pages * DDR_META_BLOCK, ddr_owner_offset(sb, i), &out->copy[i].error)) {
+		out->copy[i].read_failed = true;
+		out->copy[i].found = false;
+		return;
+	}
+	out->copy[i].fault = ddr_owners_decode(r->pages, sb, &r->owners[i]);
 	out->copy[i].found = out->copy[i].fault.code == DDR_FE_OK;
 }
 
+static void read_copy(const struct ddr_dev *dev, struct reading *r, unsigned int i, uint64_t offset, struct ddr_supers *out)
+{
+	out->copy[i].offset = offset;
+	out->copy[i].read_failed = false;
+	if (ddr_dev_read(dev, r->block, DDR_META_BLOCK, offset, &out->copy[i].error)) {
+		out->copy[i].read_failed = true;
+		return;
+	}
+	out->copy[i].fault = ddr_super_decode(r->block, i, offset, &out->copy[i].super);
+	out->copy[i].found = out->copy[i].fault.code == DDR_FE_OK;
+	if (out->copy[i].found)
+		read_pages(dev, r, i, out);
+}
+
 /* Looks for copy 1 at every place where it may lie. The one that looked most like a superblock is kept for the report. */
-static void search_copy1(const struct ddr_dev *dev, void *buf, struct ddr_supers *out)
+static void search_copy1(const struct ddr_dev *dev, struct reading *r, struct ddr_supers *out)
 {
 	uint64_t best = 0;
 
 	for (uint64_t end = DDR_DATA_ALIGN; end <= DDR_DATA_OFFSET_MAX && end <= dev->bytes; end += DDR_DATA_ALIGN) {
-		read_copy(dev, buf, 1, end - DDR_META_BLOCK, out);
+		read_copy(dev, r, 1, end - DDR_META_BLOCK, out);
 		if (out->copy[1].found)
 			return;
 		if (!out->copy[1].read_failed && out->copy[1].fault.code != DDR_FE_BLANK &&
@@ -276,7 +304,7 @@ static void search_copy1(const struct ddr_dev *dev, void *buf, struct ddr_supers
 			best = end;
 	}
 	if (best) {
-		read_copy(dev, buf, 1, best - DDR_META_BLOCK, out);
+		read_copy(dev, r, 1, best - DDR_META_BLOCK, out);
 	} else {
 		out->copy[1].offset = 0;
 		out->copy[1].read_failed = false;
@@ -302,20 +330,19 @@ static int no_super(const struct ddr_dev *dev, const struct ddr_supers *s, struc
 	return ddr_error_set(err, "%s: no valid superblock: copy 0: %s; copy 1: %s", dev->path, text[0], text[1]);
 }
 
-int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err)
+/* Both copies, each with its pages. */
+static void read_copies(const struct ddr_dev *dev, struct reading *r, struct ddr_supers *out)
 {
-	void *buf = ddr_dev_buffer(DDR_META_BLOCK);
-
-	memset(out, 0, sizeof(*out));
-	out->newest = -1;
-	if (!buf)
-		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
-	read_copy(dev, buf, 0, DDR_SB_OFFSET, out);
+	read_copy(dev, r, 0, DDR_SB_OFFSET, out);
 	if (out->copy[0].found)
-		read_copy(dev, buf, 1, ddr_super_offset(&out->copy[0].super, 1), out);
+		read_copy(dev, r, 1, ddr_super_offset(&out->copy[0].super, 1), out);
 	else
-		search_copy1(dev, buf, out);
-	free(buf);
+		search_copy1(dev, r, out);
+}
+
+/* Decides from what was read. */
+static int choose_copy(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err)
+{
 	/* one copy alone may be the older one: a member must not look stale only because we had no memory to read the other */
 	for (unsigned int i = 0; i < DDR_SB_COPIES; i++)
 		if (out->copy[i].read_failed && out->copy[i].error.own) {
@@ -337,6 +364,44 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
 	return 0;
 }
 
+/*
+ * Is there a superblock whose pages are another one's? If no copy is valid, that may be a change which another node is making: it has written the
+ * pages of a copy after we had read its superblock, and then the same with the other copy.
+ */
+static bool may_be_changing(const struct ddr_supers *s)
+{
+	for (unsigned int i = 0; i < DDR_SB_COPIES; i++)
+		if (!s->copy[i].found && !s->copy[i].read_failed && s->copy[i].fault.code >= DDR_FE_O_PAGE)
+			return true;
+	return false;
+}
+
+int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struct ddr_error *err)
+{
+	struct reading r = {
+		.block = ddr_dev_buffer(DDR_META_BLOCK), .pages = ddr_dev_buffer(DDR_MAX_OWNER_PAGES * DDR_META_BLOCK),
+		.owners = calloc(DDR_SB_COPIES, sizeof(*r.owners)),
+	};
+	int rc = ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
+
+	memset(out, 0, sizeof(*out));
+	out->newest = -1;
+	for (unsigned int i = 0; r.block && r.pages && r.owners && i < READS; i++) {
+		memset(out, 0, sizeof(*out));
+		out->newest = -1;
+		read_copies(dev, &r, out);
+		rc = choose_copy(dev, out, err);
+		if (!rc || !may_be_changing(out))
+			break;
+	}
+	if (!rc)
+		out->owners = r.owners[out->newest];
+	free(r.block);
+	free(r.pages);
+	free(r.owners);
+	return rc;
+}
+
 bool ddr_dev_may_be_member(const struct ddr_dev *dev)
 {
 	void *buf = ddr_dev_buffer(DDR_META_BLOCK);
@@ -350,25 +415,60 @@ bool ddr_dev_may_be_member(const struct ddr_dev *dev)
 	return fault.code != DDR_FE_BLANK && fault.code != DDR_FE_MAGIC;
 }
 
-int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+/* Encodes the pages, puts their crc into @sb, and writes them. */
+static int write_pages(const struct ddr_dev *dev, struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err)
 {
+	size_t len = (size_t)ddr_owner_pages(sb->slots) * DDR_META_BLOCK;
+	void *pages = ddr_dev_buffer(len);
 	struct ddr_fault fault;
 	char text[256];
-	void *buf = ddr_dev_buffer(DDR_META_BLOCK);
 	int rc;
 
+	if (!pages)
+		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
+	fault = ddr_owners_encode(owners, sb, pages);
+	if (fault.code)
+		rc = ddr_error_set(err, "%s: refusing to write invalid owner pages: %s", dev->path, ddr_fault_text(&fault, text, sizeof(text)));
+	else
+		rc = ddr_dev_write(dev, pages, len, ddr_owner_offset(sb, ddr_super_copy(sb->seq)), err);
+	if (!rc)
+		rc = ddr_dev_sync(dev, err);	/* a superblock must not be there without its pages */
+	free(pages);
+	return rc;
+}
+
+int ddr_dev_write_owned(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err)
+{
+	struct ddr_super own = *sb;
+	struct ddr_fault fault = ddr_super_check(&own);
+	char text[256];
+	void *buf;
+	int rc = 0;
+
+	if (fault.code)
+		return ddr_error_set(err, "%s: refusing to write an invalid superblock: %s", dev->path, ddr_fault_text(&fault, text, sizeof(text)));
+	if (ddr_super_has_owners(&own) && !owners)
+		return ddr_error_set(err, "%s: refusing to write a superblock of format 2 without its owner pages", dev->path);
+	buf = ddr_dev_buffer(DDR_META_BLOCK);
 	if (!buf)
 		return ddr_error_call(err, ENOMEM, "%s: out of memory", dev->path);
-	fault = ddr_super_encode(sb, buf);
-	if (fault.code)
-		rc = ddr_error_set(err, "%s: refusing to write an invalid superblock: %s", dev->path,
-				   ddr_fault_text(&fault, text, sizeof(text)));
-	else
-		rc = ddr_dev_write(dev, buf, DDR_META_BLOCK, ddr_super_offset(sb, ddr_super_copy(sb->seq)), err);
+	if (ddr_super_has_owners(&own))
+		rc = write_pages(dev, &own, owners, err);
+	if (!rc) {
+		fault = ddr_super_encode(&own, buf);
+		rc = fault.code ? ddr_error_set(err, "%s: refusing to write an invalid superblock: %s", dev->path,
+						ddr_fault_text(&fault, text, sizeof(text))) :
+				  ddr_dev_write(dev, buf, DDR_META_BLOCK, ddr_super_offset(&own, ddr_super_copy(own.seq)), err);
+	}
 	if (!rc)
 		rc = ddr_dev_sync(dev, err);
 	free(buf);
 	return rc;
+}
+
+int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+{
+	return ddr_dev_write_owned(dev, sb, NULL, err);
 }
 
 bool ddr_dev_gone(int fd)

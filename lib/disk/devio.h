@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 #include "lib/disk/holder.h"
 #include "lib/error.h"
 
@@ -117,10 +117,11 @@ struct ddr_supers {
 	} copy[DDR_SB_COPIES];
 	bool conflict;				/* both are valid, but of different members or arrays */
 	int newest;				/* index of the copy that is used, -1: none */
+	struct ddr_owners owners;		/* that belong to it; of format 1: only the nodes that have slots */
 };
 
 /*
- * Reads both copies of @dev's superblock. Copy 0 says where copy 1 lies; if copy 0 is lost, copy 1 is searched for at
+ * Reads both copies of @dev's superblock, and of format 2 the owner pages of each: a copy counts as valid only together with its pages. Copy 0 says where copy 1 lies; if copy 0 is lost, copy 1 is searched for at
  * every place where it may lie. Returns 0 if a valid one was found, else -1 with one sentence in @err; @out is filled
  * in both cases.
  */
@@ -132,8 +133,11 @@ int ddr_dev_read_supers(const struct ddr_dev *dev, struct ddr_supers *out, struc
 bool ddr_dev_may_be_member(const struct ddr_dev *dev);
 /*
  * Writes @sb to the copy that its sequence number selects. Durable when it returns 0. The caller makes sure that
- * sequence numbers only grow, by one step per write.
+ * sequence numbers only grow, by one step per write. Of format 2, the pages with @owners are written before it, and are durable then; of format 1
+ * @owners may be NULL.
  */
+int ddr_dev_write_owned(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err);
+/* The same for an array of format 1; others are refused. */
 int ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
 
 /*

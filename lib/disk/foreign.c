@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/disk/foreign.h"
+#include "lib/disk/format_owner.h"
 #include "lib/disk/layout.h"
 #include "lib/disk/signature.h"
 
@@ -55,9 +56,11 @@ static bool is_ours(const struct view *v, const void *block, uint64_t offset)
 	}
 	if (offset >= sb->map_offset && offset < map_end) {
 		n = (offset - sb->map_offset) / DDR_META_BLOCK;
-		return ddr_log_decode(block, sb, DDR_MAP_SLOT, (uint32_t)(n / 2), n & 1, &info).code == DDR_FE_OK;
+		if (ddr_log_decode(block, sb, DDR_MAP_SLOT, (uint32_t)(n / 2), n & 1, &info).code == DDR_FE_OK)
+			return true;
 	}
-	return false;
+	/* also of a superblock that missed the change to format 2, and so does not name their place */
+	return ddr_owner_is_ours(block, sb);
 }
 
 /* Makes one block visible to libblkid. */

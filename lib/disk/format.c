@@ -14,9 +14,6 @@
 	((struct ddr_fault){ .code = (c), .index = (i), .a = (found), .b = (want) })
 #define FINE ((struct ddr_fault){ .code = DDR_FE_OK })
 
-/* Format 2 has a codec, but nothing reads or writes it yet. */
-#define INCOMPAT_SERVED	(DDR_FEATURE_INCOMPAT_KNOWN & ~DDR_INCOMPAT_OWNERS)
-
 static uint16_t get16(ddr_le16 v) { return le16toh(v.raw); }
 static uint32_t get32(ddr_le32 v) { return le32toh(v.raw); }
 static uint64_t get64(ddr_le64 v) { return le64toh(v.raw); }
@@ -282,8 +279,8 @@ struct ddr_fault ddr_super_check(const struct ddr_super *sb)
 {
 	struct ddr_fault fault;
 
-	if (sb->incompat & ~INCOMPAT_SERVED)
-		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, INCOMPAT_SERVED);
+	if (sb->incompat & ~DDR_FEATURE_INCOMPAT_KNOWN)
+		return FAULT(DDR_FE_INCOMPAT, 0, sb->incompat, DDR_FEATURE_INCOMPAT_KNOWN);
 	if (sb->seq == 0)
 		return FAULT(DDR_FE_SEQ, 0, 0, 0);
 	if (sb->seq > DDR_SUPER_SEQ_MAX)
@@ -427,8 +424,8 @@ struct ddr_fault ddr_super_decode(const void *buf, unsigned int copy, uint64_t o
 	if (get32(d.crc32c) != crc)
 		return FAULT(DDR_FE_CRC, 0, get32(d.crc32c), crc);
 	/* checked first, since such a feature may change the meaning of everything else */
-	if (get32(d.incompat) & ~INCOMPAT_SERVED)
-		return FAULT(DDR_FE_INCOMPAT, 0, get32(d.incompat), INCOMPAT_SERVED);
+	if (get32(d.incompat) & ~DDR_FEATURE_INCOMPAT_KNOWN)
+		return FAULT(DDR_FE_INCOMPAT, 0, get32(d.incompat), DDR_FEATURE_INCOMPAT_KNOWN);
 	decode_fields(&d, &host);
 	fault = ddr_super_check(&host);
 	if (!fault.code)
@@ -539,6 +536,16 @@ void ddr_super_set_copy(void *buf, unsigned int copy)
 	memcpy(buf, &d, sizeof(d));
 }
 
+void ddr_super_set_owner_crc(void *buf, uint32_t crc)
+{
+	struct ddr_disk_sb d;
+
+	memcpy(&d, buf, sizeof(d));
+	d.owner_crc = put32(crc);
+	d.crc32c = put32(ddr_crc32c_block(&d, sizeof(d), offsetof(struct ddr_disk_sb, crc32c)));
+	memcpy(buf, &d, sizeof(d));
+}
+
 /* -------------------------------------------------- comparing */
 
 const struct ddr_super *ddr_super_newer(const struct ddr_super *copy0, const struct ddr_super *copy1)
@@ -566,8 +573,10 @@ const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct d
 		return "number of slots";
 	if (a->map_offset != b->map_offset)
 		return "map offset";
-	if (a->log_blocks != b->log_blocks || a->map_blocks != b->map_blocks)
+	if (a->log_blocks != b->log_blocks || (a->map_blocks != b->map_blocks && a->incompat == b->incompat))
 		return "size of log or map";
+	if (a->incompat == b->incompat && a->owner_offset != b->owner_offset)
+		return "owner offset";
 	if (a->created != b->created)
 		return "creation time";
 	return NULL;

@@ -176,7 +176,8 @@ enum ddr_format_error {
 	DDR_FE_L_REPAIR,	/* a repair names a region that is not marked, or is out of order; a: its number */
 	DDR_FE_O_AREA,		/* owner_offset: no place for the owner pages, or set in format 1 */
 	DDR_FE_O_PAGES,
-	DDR_FE_O_SEQ,		/* owner pages, index is the page: of another sequence than the superblock */
+	DDR_FE_O_PAGE,		/* from here: index is the page. Blank, torn or damaged; a: the DDR_FE_* */
+	DDR_FE_O_SEQ,		/* of another sequence than the superblock */
 	DDR_FE_O_CRC,		/* not those that the superblock was written with */
 	DDR_FE_O_KIND,
 	DDR_FE_O_CLUSTER,	/* the pages name different clusters */
@@ -229,6 +230,9 @@ struct ddr_fault ddr_super_encode(const struct ddr_super *sb, void *buf);
  */
 void ddr_super_set_copy(void *buf, unsigned int copy);
 
+/* Format 2: sets the crc of the owner pages that are written beside it. Call it after ddr_super_set_copy(). */
+void ddr_super_set_owner_crc(void *buf, uint32_t crc);
+
 /* True if the superblock has ro-compat features that this version does not know: it may be examined, but not started. */
 static inline bool ddr_super_ro_only(const struct ddr_super *sb)
 {
@@ -276,7 +280,8 @@ bool ddr_super_same_member(const struct ddr_super *a, const struct ddr_super *b)
 bool ddr_super_is_last(const struct ddr_super *sb, uint32_t member, const struct ddr_super *disk);
 /*
  * The name of the first field of the geometry in which two members of one array differ, or NULL. The size of the
- * array is not one of them: it grows with a new generation, and a disk that missed that has the smaller one.
+ * array is not one of them: it grows with a new generation, and a disk that missed that has the smaller one. Neither is the format: it is raised
+ * with a new generation, which may also take blocks from the end of the map.
  */
 const char *ddr_super_geometry_differs(const struct ddr_super *a, const struct ddr_super *b);
 

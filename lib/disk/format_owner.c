@@ -274,8 +274,9 @@ static struct ddr_fault check_page(const struct ddr_disk_page *d, const struct d
 {
 	struct ddr_fault fault = check_envelope(d, DDR_OWNER_MAGIC, index);
 
+	/* another code than a superblock that is blank or foreign has: there is a superblock of ours */
 	if (fault.code)
-		return fault;
+		return FAULT(DDR_FE_O_PAGE, index, fault.code, 0);
 	if (memcmp(d->array_uuid, sb->array_uuid, sizeof(d->array_uuid)) != 0)
 		return FAULT(DDR_FE_L_UUID, index, 0, 0);
 	if (le16toh(d->index.raw) != index)
@@ -466,6 +467,15 @@ struct ddr_fault ddr_stamp_decode(const void *buf, const struct ddr_super *sb, u
 	if (!fault.code)
 		*stamp = s;
 	return fault;
+}
+
+bool ddr_owner_is_ours(const void *block, const struct ddr_super *sb)
+{
+	const struct ddr_disk_page *d = block;
+
+	/* both kinds of block have the uuid at the same place */
+	return (check_envelope(d, DDR_OWNER_MAGIC, 0).code == DDR_FE_OK || check_envelope(d, DDR_STAMP_MAGIC, 0).code == DDR_FE_OK) &&
+	       memcmp(d->array_uuid, sb->array_uuid, sizeof(d->array_uuid)) == 0;
 }
 
 /* -------------------------------------------------- texts */

@@ -104,6 +104,11 @@ void ddr_owners_init(struct ddr_owners *o, const struct ddr_super *sb);
  */
 void ddr_owners_follow(struct ddr_owners *o, const struct ddr_super *sb);
 /*
+ * Is this block of the metadata area one of the owner pages or stamps of the array of @sb, whichever and wherever it lies? For the search for other
+ * programs' signatures.
+ */
+bool ddr_owner_is_ours(const void *block, const struct ddr_super *sb);
+/*
  * Checks @o for an array of @sb, as the decoder does. index of the fault: the slot, the quarantined disk or the debtor.
  */
 struct ddr_fault ddr_owners_check(const struct ddr_owners *o, const struct ddr_super *sb);

@@ -146,6 +146,7 @@ static const struct {
 	[DDR_FE_O_AREA]		= { "owner_offset", FORM_FOUND, "owner_offset is not a multiple of 4096 with room for the owner pages behind the region map, "
 								"or is set in format 1: it" },
 	[DDR_FE_O_PAGES]	= { "owner_pages", FORM_FOUND_WANT, "owner_pages does not fit the number of slots: it" },
+	[DDR_FE_O_PAGE]		= { "owner page", FORM_ENTRY, "of the owner pages is blank, torn or damaged" },
 	[DDR_FE_O_SEQ]		= { "owner seq", FORM_FOUND_WANT, "the owner pages have another seq than the superblock: it" },
 	[DDR_FE_O_CRC]		= { "owner_crc", FORM_HEX, "the owner pages are not those that the superblock was written with: their crc32c" },
 	[DDR_FE_O_KIND]		= { "kind", FORM_FOUND_WANT, "kind" },

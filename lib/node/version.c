@@ -80,7 +80,8 @@ void ddr_version_say(const struct ddr_group *g, struct ddr_node_hello *hello)
 {
 	hello->lowest = g->use.lowest;
 	hello->highest = g->use.highest;
-	hello->lowest_format = hello->highest_format = DDR_FORMAT_VERSION;
+	hello->lowest_format = DDR_FORMAT_VERSION;
+	hello->highest_format = DDR_FORMAT_HIGHEST;
 	hello->version = g->use.version;
 	hello->flags = g->use.known ? 0 : DDR_NODE_FIRST;
 	hello->round = g->use.round;

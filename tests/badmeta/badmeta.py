@@ -57,7 +57,7 @@ ALL_ONES = -1
 LIES = {
     "super": {
         "magic": (0x6c724444, "magic"), "version": (2, "version"), "reserved0": (1, "reserved"), "length": (512, "length"),
-        "seq": (0, "seq"), "incompat": (1, "incompat"), "policy": (0x80, "policy"), "array_uuid": (0, "array_uuid"),
+        "seq": (0, "seq"), "incompat": (2, "incompat"), "policy": (0x80, "policy"), "array_uuid": (0, "array_uuid"),
         "name": (ALL_ONES, "name"), "order": (4, "order"), "parity": (3, "parity"), "layout": (2, "layout"),
         "reserved1": (1, "reserved"), "chunk": (2048, "chunk"), "block_size": (512, "block_size"),
         "region_size": (5 << 20, "region_size"), "array_blocks": (3, "array_blocks"),

@@ -44,6 +44,12 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	(void)op, (void)now, (void)next;
 }
 
+struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next)
+{
+	(void)op, (void)owners, (void)next;
+	return (struct ddr_fault){ .code = DDR_FE_OK };
+}
+
 void ddr_metaio_refuse(struct ddr_meta_op *op)
 {
 	(void)op;

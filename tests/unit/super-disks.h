@@ -4,6 +4,8 @@
  * requests end one by one in random order, and what assembly makes of the disks afterwards (lib/disk/devio.c, lib/disk/assemble.c).
  * For one program, since all of it is one global state.
  *
+ * Also of format 2: then the owner pages that are found must be those of the superblock that is found.
+ *
  * A completed write is durable. At a cut, each sector of each write in flight has either landed or not.
  */
 #ifndef DDR_TESTS_UNIT_SUPER_DISKS_H
@@ -54,6 +56,16 @@ static struct world {
 	uint32_t named;			/* the members written by the last completed change */
 	const char *what;		/* for failures */
 } w;
+
+/* The next disks are made with format 2. */
+static bool super_disks_owned;
+
+/* What the owner pages beside a superblock say here: it depends on the change, so that pages of another one are noticed. */
+static void owners_of(const struct ddr_super *sb, struct ddr_owners *o)
+{
+	ddr_owners_init(o, sb);
+	fixture_uuid(o->cluster, sb->seq | 1);
+}
 
 static uint32_t pick(uint32_t n)
 {
@@ -130,7 +142,7 @@ static void tear(const struct ddr_aio_req *req)
 	uint32_t how = pick(4), mask = how == 0 ? 0 : how == 1 ? UINT32_MAX : (uint32_t)fixture_random(&w.seed);
 
 	for (uint32_t s = 0; s < req->len / SECTOR; s++)
-		if (mask >> s & 1)
+		if (mask >> s % 32 & 1)
 			assert_int_equal(pwrite(req->fd, (const char *)req->buf + s * SECTOR, SECTOR,
 						(off_t)(req->offset + s * SECTOR)), SECTOR);
 }
@@ -168,6 +180,7 @@ static uint32_t alive(const struct ddr_super *sb)
 
 static void make_disks(uint64_t seed, const struct ddr_super *array)
 {
+	struct ddr_owners owners;
 	struct ddr_super sb;
 	struct ddr_error err;
 
@@ -175,6 +188,8 @@ static void make_disks(uint64_t seed, const struct ddr_super *array)
 	w.seed = seed;
 	w.power = true;
 	w.sb = *array;
+	if (super_disks_owned)
+		assert_int_equal(ddr_layout_owners(&w.sb, &err), 0);
 	for (uint32_t m = 0; m < w.sb.members; m++) {
 		struct ddr_dev dev = { .path = (char *)"disk", .bytes = BYTES };
 
@@ -184,8 +199,10 @@ static void make_disks(uint64_t seed, const struct ddr_super *array)
 		dev.fd = w.disk[m];
 		sb = w.sb;
 		sb.this_member = (uint16_t)m;
-		for (sb.seq = 1; sb.seq <= 2; sb.seq++)		/* as create does */
-			assert_int_equal(ddr_dev_write_super(&dev, &sb, &err), 0);
+		for (sb.seq = 1; sb.seq <= 2; sb.seq++) {	/* as create does */
+			owners_of(&sb, &owners);
+			assert_int_equal(ddr_dev_write_owned(&dev, &sb, &owners, &err), 0);
+		}
 	}
 	w.known.generation = w.sb.generation;
 	memcpy(w.known.gen_id, w.sb.gen_id, sizeof(w.known.gen_id));
@@ -223,6 +240,7 @@ struct found {
 static void assemble(struct found *f, const struct ddr_known *known)
 {
 	struct ddr_candidate cand[DDR_MAX_MEMBERS];
+	struct ddr_owners owners;
 	uint32_t out;
 
 	for (uint32_t m = 0; m < w.sb.members; m++) {
@@ -231,6 +249,9 @@ static void assemble(struct found *f, const struct ddr_known *known)
 		if (ddr_dev_read_supers(&dev, &f->supers[m], &f->error))
 			fail_msg("%s, cut %u: member %u is lost: %s", w.what, w.cuts, m, f->error.text);
 		cand[m] = (struct ddr_candidate){ .device = "disk", .bytes = BYTES, .super = &f->supers[m].copy[f->supers[m].newest].super };
+		owners_of(cand[m].super, &owners);
+		if (ddr_super_has_owners(cand[m].super) && memcmp(&owners, &f->supers[m].owners, sizeof(owners)) != 0)
+			fail_msg("%s, cut %u: member %u has owner pages of another change", w.what, w.cuts, m);
 	}
 	if (ddr_assemble(cand, w.sb.members, known, &f->assembly, &f->error))
 		fail_msg("%s, cut %u: refused: %s", w.what, w.cuts, f->error.text);
@@ -266,6 +287,7 @@ static void on_done(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 static void submit(void)
 {
 	struct ddr_meta_op *op = ddr_metaio_get(w.meta, DDR_META_SB, 1, w.targets);
+	struct ddr_owners owners;
 
 	for (uint32_t m = 0; m < w.sb.members; m++) {
 		struct ddr_super sb = w.next;
@@ -276,6 +298,9 @@ static void submit(void)
 		assert_int_equal(ddr_super_encode(&sb, ddr_metaio_block(op, m)).code, DDR_FE_OK);
 	}
 	ddr_metaio_supers(op, &w.sb, &w.next);
+	owners_of(&w.next, &owners);
+	if (ddr_super_has_owners(&w.next))
+		assert_int_equal(ddr_metaio_owners(op, &owners, &w.next).code, DDR_FE_OK);
 	ddr_metaio_run(op, 1000, 60000);
 	ddr_metaio_kick(w.meta);
 }
@@ -284,7 +309,7 @@ static void submit(void)
 static inline bool change(uint32_t cut)
 {
 	struct ddr_members *members = open_members();
-	struct ddr_metaio_config cfg = { .operations = 4, .members = members, .done = on_done };
+	struct ddr_metaio_config cfg = { .operations = 4, .members = members, .done = on_done, .owner_pages = w.sb.owner_pages };
 
 	w.done = false;
 	assert_int_equal(ddr_metaio_open(&w.meta, &cfg), 0);

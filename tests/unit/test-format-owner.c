@@ -180,7 +180,7 @@ static void test_torn_write(void **state)
 	}
 	assert_true(seen < 10);
 	memset(work, 0, sizeof(work));
-	assert_int_equal(ddr_owners_decode(work, &sb, NULL).code, DDR_FE_BLANK);
+	assert_int_equal(ddr_owners_decode(work, &sb, NULL).code, DDR_FE_O_PAGE);	/* the superblock is not blank */
 }
 
 /* All right in themselves, with the right seq, but another change's: another writer used the same number. */
@@ -214,7 +214,7 @@ struct row {
 
 /* Slots 0, 3, 6 ... are free, 1, 4, 7 ... owned, 2, 5, 8 ... fenced. */
 static const struct row rows[] = {
-	HEAD(magic, DDR_LOG_MAGIC, DDR_FE_MAGIC), HEAD(version, 2, DDR_FE_VERSION), HEAD(length, 8192, DDR_FE_LENGTH),
+	HEAD(magic, DDR_LOG_MAGIC, DDR_FE_O_PAGE), HEAD(version, 2, DDR_FE_O_PAGE), HEAD(length, 8192, DDR_FE_O_PAGE),
 	HEAD(index, 2, DDR_FE_L_INDEX), HEAD(index, 9, DDR_FE_L_INDEX), HEAD(seq, 4, DDR_FE_O_SEQ), HEAD(seq, 3, DDR_FE_O_SEQ),
 	HEAD(kind, DDR_PAGE_OF_HAUNTED, DDR_FE_O_KIND), HEAD(pages, 5, DDR_FE_O_KIND),
 	{ "array_uuid", 1, offsetof(struct ddr_disk_page, array_uuid) + 3, 1, 0xaa, DDR_FE_L_UUID },

@@ -197,7 +197,7 @@ static const struct row rows[] = {
 	ROW(generation, INT64_MAX, DDR_FE_OK), ROW(generation, 1ull << 63, DDR_FE_GENERATION_LIMIT), ROW(generation, UINT64_MAX, DDR_FE_GENERATION_LIMIT),
 	ROW(verify_serial, UINT32_MAX, DDR_FE_OK), SLOT(0, node, UINT32_MAX, DDR_FE_OK), SLOT(0, node, 65, DDR_FE_OK), SLOT(0, node, 64, DDR_FE_OK),
 	ROW(compat, 1, DDR_FE_OK), ROW(ro_compat, 2, DDR_FE_OK),
-	ROW(incompat, 1, DDR_FE_INCOMPAT), ROW(incompat, 1u << 31, DDR_FE_INCOMPAT),
+	ROW(incompat, 1, DDR_FE_O_PAGES), ROW(incompat, 2, DDR_FE_INCOMPAT), ROW(incompat, 1u << 31, DDR_FE_INCOMPAT),
 	ROW(policy, 2, DDR_FE_POLICY), ROW(policy, DDR_POLICY_SUSPECT_READS_ERROR, DDR_FE_OK),
 	BYTE(name, 0, 0, DDR_FE_NAME), BYTE(name, 0, '-', DDR_FE_NAME), BYTE(name, 2, '/', DDR_FE_NAME),
 	BYTE(name, 2, 0x1b, DDR_FE_NAME), BYTE(name, 2, ' ', DDR_FE_NAME), BYTE(name, 2, 0xc3, DDR_FE_NAME),
@@ -394,6 +394,48 @@ static void test_roles(void **state)
 	assert_int_equal(ddr_super_check(&sb).code, DDR_FE_OK);
 }
 
+/* -------------------------------------------------- format 2 */
+
+static void test_format_2(void **state)
+{
+	static const struct row owned[] = {
+		ROW(owner_pages, 0, DDR_FE_O_PAGES), ROW(owner_pages, 5, DDR_FE_O_PAGES), ROW(owner_offset, 0, DDR_FE_O_AREA),
+		ROW(owner_offset, 4097, DDR_FE_O_AREA), ROW(owner_offset, UINT64_MAX - 4095, DDR_FE_O_AREA), ROW(incompat, 0, DDR_FE_O_AREA),
+		ROW(incompat, 3, DDR_FE_INCOMPAT), ROW(owner_crc, 7, DDR_FE_OK), ROW(reserved6, 1, DDR_FE_RESERVED),
+	};
+	struct ddr_super sb, back;
+	struct ddr_error err;
+	uint8_t good[4096], buf[4096];
+	uint64_t place;
+
+	(void)state;
+	make(&sb, buf);
+	assert_int_equal(ddr_layout_owners(&sb, &err), 0);
+	sb.owner_crc = 0x12345678;
+	assert_int_equal(ddr_super_encode(&sb, good).code, DDR_FE_OK);
+	assert_int_equal(decode(good, &back).code, DDR_FE_OK);
+	assert_memory_equal(&back, &sb, sizeof(sb));
+	ddr_super_set_owner_crc(good, 0x9abcdef0);
+	assert_int_equal(decode(good, &back).code, DDR_FE_OK);
+	assert_int_equal(back.owner_crc, 0x9abcdef0);
+	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+		memcpy(buf, good, sizeof(buf));
+		fixture_put(buf + owned[i].offset, owned[i].value, owned[i].size);
+		fix_crc(buf);
+		if (decode(buf, &back).code != owned[i].want)
+			fail_msg("row %zu, %s: %s", i, owned[i].field, ddr_format_error_name(decode(buf, &back).code));
+	}
+	/* every place between the map and copy 1, and no other */
+	for (place = 4096; place <= sb.data_offset + 4096; place += 4096) {
+		bool fits = place >= ddr_map_offset(&sb, sb.map_blocks, 0) && place + 163840 <= sb.data_offset - 4096;
+
+		memcpy(buf, good, sizeof(buf));
+		fixture_put(buf + AT(owner_offset), place, 8);
+		fix_crc(buf);
+		assert_int_equal(decode(buf, &back).code, fits ? DDR_FE_OK : DDR_FE_O_AREA);
+	}
+}
+
 /* -------------------------------------------------- features */
 
 static void test_features(void **state)
@@ -523,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_uuids),
 		cmocka_unit_test(test_every_field_has_a_row),
 		cmocka_unit_test(test_roles),
+		cmocka_unit_test(test_format_2),
 		cmocka_unit_test(test_features),
 		cmocka_unit_test(test_encode_refuses),
 		cmocka_unit_test(test_place),

@@ -15,19 +15,21 @@
 #define N	4u		/* order 1, parity 1, one spare */
 
 static struct ddr_super super;
+static struct ddr_owners owners_now;	/* beside it in format 2 */
+static bool owned;			/* the array has format 2 */
 static struct ddr_dev dev[N];
 static char path[N][32];
 static int writes_left = -1;		/* until one is torn, and all that follow fail; -1: none is */
 
-int __real_ddr_dev_write_super(const struct ddr_dev *d, const struct ddr_super *sb, struct ddr_error *err);
-int __wrap_ddr_dev_write_super(const struct ddr_dev *d, const struct ddr_super *sb, struct ddr_error *err);
+int __real_ddr_dev_write_owned(const struct ddr_dev *d, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err);
+int __wrap_ddr_dev_write_owned(const struct ddr_dev *d, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err);
 
-int __wrap_ddr_dev_write_super(const struct ddr_dev *d, const struct ddr_super *sb, struct ddr_error *err)
+int __wrap_ddr_dev_write_owned(const struct ddr_dev *d, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err)
 {
 	uint8_t *buf;
 
 	if (writes_left == -1 || writes_left-- > 0)
-		return __real_ddr_dev_write_super(d, sb, err);
+		return __real_ddr_dev_write_owned(d, sb, owners, err);
 	if (writes_left == -1) {
 		buf = ddr_dev_buffer(DDR_META_BLOCK);
 		memset(buf, 0x5a, 512);
@@ -45,13 +47,17 @@ static void make(void)
 	writes_left = -1;
 	fixture_super(&super, 1, 1, DDR_LAYOUT_ROTATING, SIZE, 1);
 	super.seq = 41;
+	if (owned)
+		assert_int_equal(ddr_layout_owners(&super, &err), 0);
+	ddr_owners_init(&owners_now, &super);
+	fixture_uuid(owners_now.cluster, 8);
 	for (uint16_t m = 0; m < N; m++) {
 		struct ddr_super own = super;
 
 		own.this_member = m;
 		assert_int_equal(ddr_dev_zero(&dev[m], 0, DDR_DATA_OFFSET_MAX < SIZE ? DDR_DATA_OFFSET_MAX : SIZE, &err), 0);
 		for (own.seq = 40; own.seq <= 41; own.seq++)
-			assert_int_equal(ddr_dev_write_super(&dev[m], &own, &err), 0);
+			assert_int_equal(ddr_dev_write_owned(&dev[m], &own, &owners_now, &err), 0);
 	}
 }
 
@@ -83,7 +89,7 @@ static int rename_all(const char *name)
 	memcpy(sb.name, name, strlen(name));
 	sb.seq = ddr_super_seq_behind(sb.seq);
 	for (uint16_t m = 0; m < N; m++)
-		if (rename_write(&dev[m], &sb, m, &err))
+		if (rename_write(&dev[m], &sb, &s[a.source].owners, m, &err))
 			return -1;
 	return 0;
 }
@@ -101,6 +107,7 @@ static void all_say(const char *name)
 			assert_int_equal(s.copy[i].super.this_member, m);
 			assert_int_equal(s.copy[i].super.seq & 1, i);
 		}
+		assert_true(!owned || memcmp(s.owners.cluster, owners_now.cluster, DDR_UUID_LEN) == 0);
 	}
 }
 
@@ -179,11 +186,11 @@ static void superblocks_changed_meanwhile_are_left_alone(void **state)
 			fixture_uuid(own.gen_id, 77);
 		}
 		for (own.seq = 42; own.seq <= 43; own.seq++)
-			assert_int_equal(ddr_dev_write_super(&dev[1], &own, &err), 0);
+			assert_int_equal(ddr_dev_write_owned(&dev[1], &own, &owners_now, &err), 0);
 		sb = super;
 		sb.seq = ddr_super_seq_behind(sb.seq);
 		memcpy(sb.name, "other", 6);
-		assert_int_equal(rename_write(&dev[1], &sb, 1, &err), -1);
+		assert_int_equal(rename_write(&dev[1], &sb, &owners_now, 1, &err), -1);
 		assert_non_null(strstr(err.text, "another program or node"));
 		assert_int_equal(ddr_dev_read_supers(&dev[1], &s, &err), 0);
 		assert_string_equal(s.copy[0].super.name, super.name);
@@ -220,11 +227,29 @@ static int end(void **state)
 	return 0;
 }
 
+static int format_2(void **state)
+{
+	(void)state;
+	owned = true;
+	return 0;
+}
+
+static int format_1(void **state)
+{
+	(void)state;
+	owned = false;
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cut_within_each_write), cmocka_unit_test(many_cuts_in_a_row), cmocka_unit_test(the_good_copy_is_written_last),
 		cmocka_unit_test(superblocks_changed_meanwhile_are_left_alone),
+		{ "a_cut_within_each_write, format 2", a_cut_within_each_write, format_2, format_1, NULL },
+		{ "many_cuts_in_a_row, format 2", many_cuts_in_a_row, format_2, format_1, NULL },
+		{ "the_good_copy_is_written_last, format 2", the_good_copy_is_written_last, format_2, format_1, NULL },
+		{ "superblocks_changed_meanwhile_are_left_alone, format 2", superblocks_changed_meanwhile_are_left_alone, format_2, format_1, NULL },
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -14,6 +14,7 @@ static void make(uint64_t seed)
 
 	fixture_super(&sb, 1, 1, DDR_LAYOUT_ROTATING, BYTES, 1);
 	make_disks(seed, &sb);
+	assert_int_equal(ddr_super_has_owners(&w.sb), super_disks_owned);
 }
 
 static void new_generation(void)
@@ -21,6 +22,12 @@ static void new_generation(void)
 	w.next.generation++;
 	memcpy(w.next.gen_prev, w.next.gen_id, sizeof(w.next.gen_prev));
 	fixture_fill(w.next.gen_id, sizeof(w.next.gen_id), &w.seed);
+}
+
+/* A number of requests within a change: with owner pages it has about twice as many. */
+static uint32_t somewhere(void)
+{
+	return pick(super_disks_owned ? 48 : 24);
 }
 
 static void set_state(uint32_t m, uint8_t state)
@@ -82,7 +89,7 @@ static void a_cut_after_each_write(void **state)
 			whole = change(at);
 			start_anew();
 			choose_change(true);
-			change(pick(24));
+			change(somewhere());
 			start_anew();
 			cuts += w.cuts;
 			free_disks();
@@ -102,7 +109,7 @@ static void many_cuts_in_a_row(void **state)
 		w.what = "cuts in a row";
 		while (w.cuts < 30) {
 			choose_change(pick(4) == 0);
-			change(pick(4) == 0 ? WHOLE : pick(24));
+			change(pick(4) == 0 ? WHOLE : somewhere());
 			start_anew();
 		}
 		cuts += w.cuts;
@@ -157,12 +164,71 @@ static void either_copy_may_be_lost_on_all_disks(void **state)
 	}
 }
 
+/*
+ * Format 2: a change writes the pages of a copy, and then its superblock. Between the two this copy is torn, and the other one counts; so it is
+ * never the copy that counts whose pages are written. (assemble() compares the pages that are found.)
+ */
+static int with_owners(void **state)
+{
+	(void)state;
+	super_disks_owned = true;
+	return 0;
+}
+
+static int without_owners(void **state)
+{
+	(void)state;
+	super_disks_owned = false;
+	return 0;
+}
+
+/* A disk whose pages were spoiled in one copy is one whose superblock is: the other copy counts, and the next change repairs it. */
+static void spoiled_pages_spoil_the_copy(void **state)
+{
+	uint8_t byte;
+	struct found f;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		unsigned int copy = seed & 1;
+		uint64_t at;
+
+		make(seed);
+		w.what = "pages of one copy spoiled";
+		choose_change(false);
+		assert_true(change(WHOLE));
+		for (uint32_t m = 0; m < w.sb.members; m++) {
+			at = ddr_owner_offset(&w.sb, copy) + pick(w.sb.owner_pages * DDR_META_BLOCK);
+			assert_int_equal(pread(w.disk[m], &byte, 1, (off_t)at), 1);
+			byte ^= 0x10;
+			assert_int_equal(pwrite(w.disk[m], &byte, 1, (off_t)at), 1);
+		}
+		assemble(&f, &w.known);
+		for (uint32_t m = 0; m < w.sb.members; m++) {
+			assert_int_equal(f.supers[m].newest, 1 - copy);
+			assert_false(f.supers[m].copy[copy].found);
+		}
+		start_anew();
+		choose_change(true);
+		assert_true(change(WHOLE));
+		assemble(&f, &w.known);
+		for (uint32_t m = 0; m < w.sb.members; m++)
+			for (unsigned int c = 0; c < DDR_SB_COPIES && alive(&w.sb) >> m & 1; c++)
+				assert_true(f.supers[m].copy[c].found);
+		free_disks();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cut_after_each_write),
 		cmocka_unit_test(many_cuts_in_a_row),
 		cmocka_unit_test(either_copy_may_be_lost_on_all_disks),
+		{ "a_cut_after_each_write, format 2", a_cut_after_each_write, with_owners, without_owners, NULL },
+		{ "many_cuts_in_a_row, format 2", many_cuts_in_a_row, with_owners, without_owners, NULL },
+		{ "either_copy_may_be_lost_on_all_disks, format 2", either_copy_may_be_lost_on_all_disks, with_owners, without_owners, NULL },
+		cmocka_unit_test_setup_teardown(spoiled_pages_spoil_the_copy, with_owners, without_owners),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -285,6 +285,7 @@ static void lives(uint32_t nodes, uint64_t seeds, unsigned int cuts)
 	l.nodes = nodes;
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		l.chance = 2 + (uint32_t)(seed % 4);
+		super_disks_owned = seed % 2 == 0;	/* every other array is of format 2 */
 		life(seed * 7919, cuts);
 	}
 	free(l.c);
