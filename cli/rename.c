@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * ddraid rename: gives an array that is stopped on all nodes another name.
+ * ddraid rename: gives an array that is stopped on all nodes another name. The name is in the superblocks, so a single command changes it, while the
+ * array cannot be started (stopped.h).
  *
- * The name is in the superblocks, so a single command changes it, while the array cannot be started: the members are locked, which
- * keeps other programs on this machine out; in a cluster the command is alone in the array's process group, which keeps the other
- * nodes out (hold.h). A slot of the dirty log that belongs to another node shows that this node runs the array, or died while running
- * it.
- *
- * Must never: write while a slot is owned, a member is missing, or the process group has other processes; base the new superblocks on
- * ones that were read before the members were locked.
+ * Must never: write while a member is missing; base the new superblocks on ones that were read before the members were locked.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,52 +12,29 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/client.h"
-#include "cli/dm.h"
 #include "cli/guard.h"
-#include "cli/hold.h"
 #include "cli/name.h"
 #include "cli/rename.h"
-#include "lib/disk/scan.h"
+#include "cli/stopped.h"
 #include "lib/dm.h"
 
-#define LOCK_MS	5000u
 #define HALF	"the array already has the new name, but not all of its disks have been updated; repeat the same command"
 
 struct rename {
 	const char *old, *name;
-	struct ddr_scan scan;
-	struct ddr_scan_array array;	/* as found by the scan; cand borrows from it */
-	uint32_t alone, nodes;		/* as in start.c: this node's id if it has no cluster; number of nodes in the cluster */
-	struct hold hold;
-	struct ddr_dev dev[DDR_ASSEMBLE_MAX];	/* of each candidate that is used; fd -1: it is not */
+	struct stopped s;
 };
 
 /* ---- which array ------------------------------------------------------------------ */
-
-static bool ask_daemon(struct rename *r)
-{
-	struct ddr_ipc *ipc = client_connect("rename");
-	struct json_object *data;
-	bool ok = ipc && client_call(ipc, "rename", client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS);
-
-	if (ok) {
-		r->alone = (uint32_t)client_number(data, "alone");
-		r->nodes = (uint32_t)client_number(data, "nodes");
-		json_object_put(data);
-	}
-	ddr_ipc_close(ipc);
-	return ok;
-}
 
 /* Finds an interrupted rename: some disk has the old name, and the newest superblock of its array the new one. */
 static bool find_half(struct rename *r, char uuid[37])
 {
 	struct ddr_scan_name list[64];
-	size_t n = ddr_scan_arrays(&r->scan, list, sizeof(list) / sizeof(list[0]));
+	size_t n = ddr_scan_arrays(&r->s.scan, list, sizeof(list) / sizeof(list[0]));
 
-	for (size_t i = 0; i < r->scan.n; i++) {
-		const struct ddr_supers *s = &r->scan.dev[i].supers;
+	for (size_t i = 0; i < r->s.scan.n; i++) {
+		const struct ddr_supers *s = &r->s.scan.dev[i].supers;
 		const struct ddr_super *sb = s->newest < 0 ? NULL : &s->copy[s->newest].super;
 
 		if (!sb || strcmp(sb->name, r->old) != 0)
@@ -81,18 +53,18 @@ static int find(struct rename *r)
 	struct ddr_error err, again;
 	char uuid[37];
 
-	if (ddr_scan_assemble(&r->scan, r->old, NULL, &r->array, &err) == 0)
+	if (ddr_scan_assemble(&r->s.scan, r->old, NULL, &r->s.array, &err) == 0)
 		return CLI_DONE;
 	if (!find_half(r, uuid))
 		return cli_fail("rename", "%s", err.text);
-	return ddr_scan_assemble(&r->scan, uuid, NULL, &r->array, &again) ? cli_fail("rename", "%s", again.text) : CLI_DONE;
+	return ddr_scan_assemble(&r->s.scan, uuid, NULL, &r->s.array, &again) ? cli_fail("rename", "%s", again.text) : CLI_DONE;
 }
 
 /* ---- is it allowed ---------------------------------------------------------------- */
 
 static int check_members(const struct rename *r)
 {
-	const struct ddr_assembly *a = &r->array.assembly;
+	const struct ddr_assembly *a = &r->s.array.assembly;
 	const struct ddr_super *sb = &a->super;
 
 	if (a->missing)
@@ -106,104 +78,35 @@ static int check_members(const struct rename *r)
 	return CLI_DONE;
 }
 
-/* Checks that no node runs the array, or died while running it. */
-static int check_use(const struct rename *r)
-{
-	const struct ddr_super *sb = &r->array.assembly.super;
-	struct cli_dm_info info;
-	struct ddr_error err;
-	char uuid[37];
-
-	if (cli_dm_find_array(cli_format_uuid(sb->array_uuid, uuid), &info, &err) == 0 && info.exists)
-		return cli_fail("rename", "'%s' is started on this node, as /dev/mapper/%s; stop it on all nodes first", sb->name, info.name);
-	if (r->alone ? ddr_assemble_alone(sb, r->alone, &err) : r->nodes == 1 && ddr_assemble_unclustered(sb, &err))
-		return cli_fail("rename", "%s", err.text);
-	/* a node without a cluster keeps its slot when it stops; its locks are free, so it does not run the array */
-	for (uint32_t s = 0; s < sb->slots; s++)
-		if (sb->slot_node[s] && sb->slot_node[s] != r->alone)
-			return cli_fail("rename", "'%s' is in use by node %" PRIu32 ", or that node died while using it; start the array, stop it "
-					"on all nodes, then try again", sb->name, sb->slot_node[s]);
-	return CLI_DONE;
-}
-
 static int check(struct rename *r)
 {
-	const struct ddr_super *sb = &r->array.assembly.super;
+	const struct ddr_super *sb = &r->s.array.assembly.super;
 	struct ddr_error err;
-	int rc = check_use(r);
+	int rc = stopped_check(&r->s);
 
 	if (!rc)
 		rc = check_members(r);
-	if (!rc && cli_name_taken(&r->scan, r->name, sb->array_uuid, NULL, 0, &err))
+	if (!rc && cli_name_taken(&r->s.scan, r->name, sb->array_uuid, NULL, 0, &err))
 		rc = cli_fail("rename", "%s", err.text);
 	return rc;
 }
 
 /* ---- the change ------------------------------------------------------------------- */
 
-static bool plays(const struct rename *r, size_t c)
-{
-	return r->array.assembly.verdict[c] == DDR_V_CURRENT;
-}
-
-/* The member that candidate @c serves as, or -1. */
-static int32_t member_of(const struct ddr_assembly *a, int32_t c)
-{
-	for (int32_t m = 0; m < a->super.members; m++)
-		if (a->device[m] == c)
-			return m;
-	return -1;
-}
-
-static int open_all(struct rename *r)
-{
-	struct ddr_error err;
-
-	for (size_t c = 0; c < r->array.n; c++) {
-		if (!plays(r, c))
-			continue;
-		cli_guard_at(r->array.cand[c].device, NULL);
-		if (ddr_dev_open(&r->dev[c], r->array.cand[c].device, DDR_DEV_WRITE | DDR_DEV_EXCL | DDR_DEV_FILE, &err) ||
-		    ddr_dev_lock(&r->dev[c], LOCK_MS, &err))
-			return cli_fail("rename", "%s", err.text);
-	}
-	return CLI_DONE;
-}
-
-/* Reads all superblocks again, now that nobody else can change them: only these are used. */
-static int read_again(struct rename *r, struct ddr_supers *s)
-{
-	const struct ddr_super before = r->array.assembly.super, *now = &r->array.assembly.super;
-	struct ddr_error err;
-
-	for (size_t c = 0; c < r->array.n; c++) {
-		if (!plays(r, c))
-			continue;
-		cli_guard_at(r->array.cand[c].device, NULL);
-		if (ddr_dev_read_supers(&r->dev[c], &s[c], &err))
-			return cli_fail("rename", "%s", err.text);
-		r->array.cand[c].super = &s[c].copy[s[c].newest].super;
-	}
-	if (ddr_assemble(r->array.cand, r->array.n, NULL, &r->array.assembly, &err))
-		return cli_fail("rename", "%s", err.text);
-	if (now->generation != before.generation || now->seq != before.seq || strcmp(now->name, before.name) != 0)
-		return cli_fail("rename", "'%s': another program or node changed its superblocks meanwhile; try again", before.name);
-	return check_use(r) ? CLI_FAILED : check_members(r);
-}
-
 /* Do all copies have the new name already? */
-static bool is_done(const struct rename *r, const struct ddr_supers *s)
+static bool is_done(const struct rename *r)
 {
-	for (size_t c = 0; c < r->array.n; c++)
-		for (unsigned int i = 0; i < DDR_SB_COPIES && plays(r, c); i++)
-			if (!s[c].copy[i].found || strcmp(s[c].copy[i].super.name, r->name) != 0)
+	for (size_t c = 0; c < r->s.array.n; c++)
+		for (unsigned int i = 0; i < DDR_SB_COPIES && stopped_plays(&r->s, c); i++)
+			if (!r->s.supers[c].copy[i].found || strcmp(r->s.supers[c].copy[i].super.name, r->name) != 0)
 				return false;
 	return true;
 }
 
-static int write_all(struct rename *r, const struct ddr_supers *s)
+static int write_all(struct rename *r)
 {
-	struct ddr_super sb = r->array.assembly.super;
+	const struct ddr_owners *owners = &r->s.supers[r->s.array.assembly.source].owners;
+	struct ddr_super sb = r->s.array.assembly.super;
 	struct ddr_error err;
 	bool begun = false;
 
@@ -211,13 +114,13 @@ static int write_all(struct rename *r, const struct ddr_supers *s)
 	memcpy(sb.name, r->name, strlen(r->name));
 	sb.updated = (uint64_t)time(NULL);
 	sb.seq = ddr_super_seq_behind(sb.seq);
-	for (size_t c = 0; c < r->array.n; c++) {
-		int32_t m = plays(r, c) ? member_of(&r->array.assembly, (int32_t)c) : -1;
+	for (size_t c = 0; c < r->s.array.n; c++) {
+		int32_t m = stopped_member(&r->s, c);
 
 		if (m < 0)
 			continue;
-		cli_guard_at(r->array.cand[c].device, HALF);
-		if (rename_write(&r->dev[c], &sb, &s[r->array.assembly.source].owners, (uint16_t)m, &err))
+		cli_guard_at(r->s.array.cand[c].device, HALF);
+		if (rename_write(&r->s.dev[c], &sb, owners, (uint16_t)m, &err))
 			return cli_fail("rename", "%s; %s", err.text, begun ? HALF : "it may have the new name, while the other disks have the old "
 					"one; replace it if it is broken, or repeat the same command");
 		begun = true;
@@ -227,22 +130,13 @@ static int write_all(struct rename *r, const struct ddr_supers *s)
 
 static int change(struct rename *r)
 {
-	static struct ddr_supers supers[DDR_ASSEMBLE_MAX];
-	struct ddr_error err;
-	int rc = open_all(r);
+	int rc = stopped_take(&r->s);
 
-	if (!rc && !r->alone && hold_take(&r->hold, r->array.assembly.super.array_uuid, &err))
-		rc = cli_fail("rename", "'%s': %s", r->array.assembly.super.name, err.text);
 	if (!rc)
-		rc = read_again(r, supers);
-	if (!rc && hold_check(&r->hold, &err))
-		rc = cli_fail("rename", "'%s': %s", r->array.assembly.super.name, err.text);
-	if (!rc && is_done(r, supers))
+		rc = check_members(r);
+	if (!rc && is_done(r))
 		rc = cli_fail("rename", "the array already has the name '%s'; nothing was changed", r->name);
-	if (!rc)
-		rc = write_all(r, supers);
-	hold_drop(&r->hold);
-	return rc;
+	return rc ? rc : write_all(r);
 }
 
 /* ---- the command ------------------------------------------------------------------ */
@@ -253,13 +147,13 @@ static int rename_array(struct rename *r)
 	struct ddr_error err;
 	int rc;
 
-	if (!ask_daemon(r))
+	if (stopped_ask(&r->s))
 		return CLI_FAILED;
 	ddr_dm_init();
-	if (cli_scan("rename", r->old, &r->scan, &err))
+	if (cli_scan("rename", r->old, &r->s.scan, &err))
 		return cli_fail("rename", "%s", err.text);
 	rc = find(r);
-	memcpy(before, r->array.assembly.super.name, sizeof(before));
+	memcpy(before, r->s.array.assembly.super.name, sizeof(before));
 	if (!rc)
 		rc = check(r);
 	if (!rc)
@@ -279,12 +173,9 @@ static int work(void *ctx)
 
 	r.old = names[0];
 	r.name = names[1];
-	for (size_t c = 0; c < DDR_ASSEMBLE_MAX; c++)
-		r.dev[c].fd = -1;
+	stopped_init(&r.s, "rename");
 	rc = rename_array(&r);
-	for (size_t c = 0; c < DDR_ASSEMBLE_MAX; c++)
-		ddr_dev_close(&r.dev[c]);
-	ddr_scan_free(&r.scan);
+	stopped_free(&r.s);
 	return rc;
 }
 
