@@ -115,6 +115,7 @@ int cmd_fence_ack(const struct cli_command *cmd, int argc, char **argv);
 int cmd_grow(const struct cli_command *cmd, int argc, char **argv);
 int cmd_verify(const struct cli_command *cmd, int argc, char **argv);
 int cmd_rename(const struct cli_command *cmd, int argc, char **argv);
+int cmd_upgrade(const struct cli_command *cmd, int argc, char **argv);
 int cmd_remove(const struct cli_command *cmd, int argc, char **argv);
 int cmd_set(const struct cli_command *cmd, int argc, char **argv);
 int cmd_start(const struct cli_command *cmd, int argc, char **argv);

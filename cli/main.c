@@ -26,6 +26,7 @@ static const struct cli_command commands[] = {
 	{ "remove", "NAME MEMBER", "remove a failed member or a spare from the member table", cmd_remove },
 	{ "grow", "NAME [--size SIZE] [--json]", "grow the array into the room that its members have", cmd_grow },
 	{ "rename", "NAME NEWNAME", "rename an array that is stopped on all nodes", cmd_rename },
+	{ "upgrade", "NAME", "give an array that is stopped on all nodes the newest on-disk format", cmd_upgrade },
 	{ "wipe", "DEV... [--overwrite] [--allow-files] [--yes]", "erase the superblocks of disks, so that they are no longer members", cmd_wipe },
 	{ "verify", "NAME start|pause|stop|status [--priority 1-5] [--repair] [--json]",
 	  "compare parity and data of everything written", cmd_verify },
