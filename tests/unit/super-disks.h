@@ -233,6 +233,22 @@ struct found {
 	struct ddr_error error;
 };
 
+/* Each copy that counts has the pages that it was written with, also the older one. */
+static void check_pages(uint32_t m, const struct ddr_supers *s)
+{
+	struct ddr_disk_page page;
+	struct ddr_owners owners;
+
+	for (unsigned int c = 0; c < DDR_SB_COPIES; c++) {
+		if (!s->copy[c].found || !ddr_super_has_owners(&s->copy[c].super))
+			continue;
+		owners_of(&s->copy[c].super, &owners);
+		assert_int_equal(pread(w.disk[m], &page, sizeof(page), (off_t)ddr_owner_offset(&s->copy[c].super, c)), sizeof(page));
+		if (memcmp(page.cluster, owners.cluster, sizeof(page.cluster)) != 0)
+			fail_msg("%s, cut %u: copy %u of member %u has owner pages of another change", w.what, w.cuts, c, m);
+	}
+}
+
 /*
  * Reads all disks, and assembles with @known. Whatever was written when: each disk has a superblock that counts, and the array is not
  * refused. All but those that the newest superblocks have out play.
@@ -252,6 +268,7 @@ static void assemble(struct found *f, const struct ddr_known *known)
 		owners_of(cand[m].super, &owners);
 		if (ddr_super_has_owners(cand[m].super) && memcmp(&owners, &f->supers[m].owners, sizeof(owners)) != 0)
 			fail_msg("%s, cut %u: member %u has owner pages of another change", w.what, w.cuts, m);
+		check_pages(m, &f->supers[m]);
 	}
 	if (ddr_assemble(cand, w.sb.members, known, &f->assembly, &f->error))
 		fail_msg("%s, cut %u: refused: %s", w.what, w.cuts, f->error.text);
