@@ -326,6 +326,7 @@ static int connect_link(struct ddr_link *l)
 	l->refusal = CS_OK;
 	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
 	l->outs = 0;
+	ddr_group_machine(&l->group, l->d->ident.id.machine);
 	try_join(l);
 	ddr_link_pulse(l);
 	return 0;

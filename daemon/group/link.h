@@ -31,6 +31,8 @@ enum ddr_link_wait_kind {
 	DDR_LINK_WAIT_OLDER,		/* such a process waits for the array, which runs */
 	DDR_LINK_WAIT_SILENT,		/* a process has sent nothing for five pulses, and was not declared dead */
 	DDR_LINK_WAIT_REFUSED,		/* a process has no version in common with the others */
+	DDR_LINK_WAIT_COPY,		/* a process is refused because another node's machine has the same id */
+	DDR_LINK_WAIT_COPIES,		/* that one is refused, too */
 };
 
 #define DDR_LINK_WAIT_TEXT	512u

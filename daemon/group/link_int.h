@@ -50,6 +50,8 @@ void ddr_link_tell(struct ddr_link *l);
 void ddr_link_watch(struct ddr_link *l);
 /* The same in a moment, from the loop. */
 void ddr_link_watch_later(struct ddr_link *l);
+/* Two nodes whose machines have the same id: @p, which is refused for it, and another one. Writes one sentence. */
+void ddr_link_describe_copy(const struct ddr_link *l, const struct ddr_group_process *p, char *buf, size_t size);
 /* Is a process in the array's own group that is not known from the group of the daemons? */
 bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r);
 

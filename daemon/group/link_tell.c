@@ -169,13 +169,42 @@ static void let_begin(struct ddr_link *l, unsigned int i)
 		ddr_group_begin(&l->group, i);
 }
 
+/* Once for each that is refused because a machine has its id. */
+static void log_copies(struct ddr_link *l)
+{
+	char text[DDR_LINK_WAIT_TEXT];
+
+	for (unsigned int i = 0; i < l->group.n; i++) {
+		struct ddr_group_process *p = &l->group.process[i];
+
+		if (p->vote.twin && !p->vote.twin_logged) {
+			ddr_link_describe_copy(l, p, text, sizeof(text));
+			qb_log(LOG_ERR, "%s", text);
+		}
+		p->vote.twin_logged = p->vote.twin;
+	}
+}
+
+/* The others do not count this node any more: it stops serving at once, and its arrays wait until the other machine has left. */
+static void yield(struct ddr_link *l, unsigned int i)
+{
+	struct ddr_rider *r = l->rider[i];
+
+	if (!r || !r->told_any || !ddr_version_copied(&l->group))
+		return;
+	ddr_link_lose_rider(l, r, "another node has the same machine id, and its arrays go on; one of both is a copy of the other");
+	ddr_group_off(&l->group, i);
+}
+
 /* Tells the arrays what the last event means for them. */
 void ddr_link_tell(struct ddr_link *l)
 {
 	while (l->open && l->group.changed) {
 		l->group.changed = false;
 		ddr_link_tell_excluded(l);
+		log_copies(l);
 		for (unsigned int i = 0; i < DDR_NODE_RIDES && l->open; i++) {
+			yield(l, i);
 			tell_views(l, i);
 			ddr_link_tell_quorum(l, i);
 			tell_foreign(l, i);

@@ -45,6 +45,13 @@ bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r)
 	return other_user(l, r) != NULL;
 }
 
+static struct ddr_link_wait waits_for_refused(const struct ddr_link *l, const struct ddr_group_process *p)
+{
+	const struct ddr_group_process *twin = p->vote.twin ? ddr_version_twin(&l->group, p) : NULL;
+
+	return waits_for(!twin ? DDR_LINK_WAIT_REFUSED : twin->vote.twin ? DDR_LINK_WAIT_COPIES : DDR_LINK_WAIT_COPY, &p->id);
+}
+
 /* An array that has not been told a view yet. */
 static struct ddr_link_wait before_view(const struct ddr_link *l, unsigned int i)
 {
@@ -55,7 +62,7 @@ static struct ddr_link_wait before_view(const struct ddr_link *l, unsigned int i
 	if (ddr_version_foreign(&l->group))		/* the array is refused */
 		return waits_for(DDR_LINK_WAIT_NOTHING, NULL);
 	if (l->group.array[i].stage != DDR_GROUP_HELD)
-		return refused ? waits_for(DDR_LINK_WAIT_REFUSED, &refused->id) : waits_for(DDR_LINK_WAIT_ECHO, NULL);
+		return refused ? waits_for_refused(l, refused) : waits_for(DDR_LINK_WAIT_ECHO, NULL);
 	if (!r->presence.n)
 		return waits_for(DDR_LINK_WAIT_PRESENCE, NULL);
 	return waits_for(user ? DDR_LINK_WAIT_USER : DDR_LINK_WAIT_NOTHING, user);
@@ -72,7 +79,7 @@ static struct ddr_link_wait with_view(const struct ddr_link *l, unsigned int i)
 	if (unsaid)
 		return waits_for(DDR_LINK_WAIT_OTHERS, &unsaid->id);
 	if (refused)
-		return waits_for(DDR_LINK_WAIT_REFUSED, &refused->id);
+		return waits_for_refused(l, refused);
 	return waits_for(user ? DDR_LINK_WAIT_OLDER : DDR_LINK_WAIT_NOTHING, user);
 }
 
@@ -104,6 +111,28 @@ static void describe_versions(const struct ddr_link *l, struct ddr_group_id id, 
 					    "serves no array. Install the same release there", who, p->vote.lowest, p->vote.highest,
 				 l->group.use.version);
 	}
+}
+
+void ddr_link_describe_copy(const struct ddr_link *l, const struct ddr_group_process *p, char *buf, size_t size)
+{
+	const struct ddr_group_process *q = ddr_version_twin(&l->group, p);
+	char name[2][DDR_COROSYNC_NAME_LEN], which[DDR_COROSYNC_NAME_LEN + 48];
+
+	*buf = '\0';
+	if (!q)
+		return;
+	ddr_corosync_name(l->d->corosync, p->id.node, name[0], sizeof(name[0]));
+	ddr_corosync_name(l->d->corosync, q->id.node, name[1], sizeof(name[1]));
+	snprintf(which, sizeof(which), q->vote.twin ? "neither of them starts an array" : "%s starts no array", name[0]);
+	snprintf(buf, size, "%s (node %" PRIu32 ") and %s (node %" PRIu32 ") have the same machine id, since the disk image of one was copied to the other: %s. On "
+			    "the copy, type: rm %s/identity; systemctl restart ddraidd", name[0], p->id.node, name[1], q->id.node, which, l->d->conf.state_dir);
+}
+
+static void describe_copy(const struct ddr_link *l, struct ddr_group_id id, char *buf, size_t size)
+{
+	for (unsigned int i = 0; i < l->group.n; i++)
+		if (l->group.process[i].id.node == id.node && l->group.process[i].id.pid == id.pid)
+			ddr_link_describe_copy(l, &l->group.process[i], buf, size);
 }
 
 static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *buf, size_t size)
@@ -160,6 +189,10 @@ static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *
 		break;
 	case DDR_LINK_WAIT_REFUSED:
 		describe_versions(l, id, who, buf, size);
+		break;
+	case DDR_LINK_WAIT_COPY:
+	case DDR_LINK_WAIT_COPIES:
+		describe_copy(l, id, buf, size);
 		break;
 	}
 }

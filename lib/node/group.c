@@ -19,6 +19,11 @@ void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t l
 	ddr_version_init(g, lowest, highest);
 }
 
+void ddr_group_machine(struct ddr_group *g, const uint8_t machine[16])
+{
+	memcpy(g->use.machine, machine, sizeof(g->use.machine));
+}
+
 static bool same(struct ddr_group_id a, struct ddr_group_id b)
 {
 	return a.node == b.node && a.pid == b.pid;
@@ -60,6 +65,7 @@ static void end_ride(struct ddr_group *g, struct ddr_group_process *p, uint32_t 
 {
 	note_ended(g, p->id.node, &p->ride[at]);
 	p->ride[at] = p->ride[--p->n];
+	g->use.judge_due = true;
 	g->changed = true;
 }
 
@@ -80,6 +86,7 @@ static void begin_ride(struct ddr_group *g, struct ddr_group_process *p, const s
 		end_ride(g, p, (uint32_t)at);
 	if (p->n < DDR_NODE_RIDES)
 		p->ride[p->n++] = *ride;
+	g->use.judge_due = true;
 	g->changed = true;
 }
 
@@ -510,7 +517,7 @@ static bool gather(const struct ddr_group *g, const struct ddr_group_array *a, s
 		int ride = ride_at(p, a->ride.uuid);
 		uint32_t at = v->n;
 
-		if (ride < 0 || !counts(g, p, a->ride.uuid))
+		if (ride < 0 || p->vote.twin || !counts(g, p, a->ride.uuid))
 			continue;
 		if (v->n == DDR_GROUP_NODES)
 			return false;

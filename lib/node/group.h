@@ -98,6 +98,8 @@ struct ddr_group {
 
 /* @pid: of this process; below 2^22. @lowest, @highest: versions of the arrays' messages that it speaks, with the module that is loaded. */
 void ddr_group_init(struct ddr_group *g, uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest);
+/* The random id of this machine, by which it is told from a copy of it. Before the first membership. */
+void ddr_group_machine(struct ddr_group *g, const uint8_t machine[16]);
 
 /*
  * The group has changed: it has these @n processes now, after those in @left have left. @nodes: nodes came or went, so that their ring

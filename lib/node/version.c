@@ -5,8 +5,11 @@
  * Must never: decide by what only this process knows; or move the version up while a node is missed that may still speak only a lower one, for it
  * may come back with its state.
  */
+#include <string.h>
+
 #include <ddraid/format.h>
 
+#include "lib/math/uuid.h"
 #include "lib/node/group.h"
 #include "lib/node/version.h"
 
@@ -60,6 +63,7 @@ void ddr_version_hello(struct ddr_group *g, struct ddr_group_process *p, const s
 		p->vote.lowest_format = hello->lowest_format;
 		p->vote.highest_format = hello->highest_format;
 		p->vote.version = hello->version;
+		memcpy(p->vote.machine, hello->machine, sizeof(p->vote.machine));
 		p->vote.said |= same_round(&hello->round, &g->use.round);
 	}
 	g->use.known |= same_process(p->id, g->self);
@@ -85,6 +89,7 @@ void ddr_version_say(const struct ddr_group *g, struct ddr_node_hello *hello)
 	hello->version = g->use.version;
 	hello->flags = g->use.known ? 0 : DDR_NODE_FIRST;
 	hello->round = g->use.round;
+	memcpy(hello->machine, g->use.machine, sizeof(hello->machine));
 }
 
 /* ---- whom the group refuses --------------------------------------------------------- */
@@ -125,16 +130,35 @@ static const struct ddr_group_process *opponent(const struct ddr_group *g, const
 	return NULL;
 }
 
+/*
+ * Who takes part in something was there first: the others wait until they know its id, and do not begin then. If both do, they met with their
+ * partitions, or one of them had begun when the other came.
+ */
+const struct ddr_group_process *ddr_version_twin(const struct ddr_group *g, const struct ddr_group_process *p)
+{
+	for (unsigned int i = 0; i < g->n; i++) {
+		const struct ddr_group_process *q = &g->process[i];
+
+		if (q->id.node == p->id.node || ddr_uuid_is_zero(p->vote.machine) || memcmp(q->vote.machine, p->vote.machine, sizeof(q->vote.machine)) != 0)
+			continue;
+		if (!p->n || (q->n && q->id.node < p->id.node))
+			return q;
+	}
+	return NULL;
+}
+
 /* @used: the version so far; 0: there was none. Nobody raises it by being there. Does anybody fit? */
 static bool judge(struct ddr_group *g, uint16_t used)
 {
 	struct ddr_group_process *p = NULL;
 	bool any = false;
 
-	for (unsigned int i = 0; i < g->n; i++)
+	for (unsigned int i = 0; i < g->n; i++) {
 		g->process[i].vote.fits = false;
+		g->process[i].vote.twin = ddr_version_twin(g, &g->process[i]) != NULL;
+	}
 	while ((p = next_behind(g, p))) {
-		p->vote.fits = (!used || p->vote.lowest <= used) && !opponent(g, p);
+		p->vote.fits = (!used || p->vote.lowest <= used) && !opponent(g, p) && !p->vote.twin;
 		any |= p->vote.fits;
 	}
 	return any;
@@ -269,6 +293,13 @@ const struct ddr_group_process *ddr_version_foreign(const struct ddr_group *g)
 	const struct ddr_group_process *self = own(g);
 
 	return self && self->vote.highest && !self->vote.fits && !g->use.pending ? opponent(g, self) : NULL;
+}
+
+bool ddr_version_copied(const struct ddr_group *g)
+{
+	const struct ddr_group_process *self = own(g);
+
+	return self && self->vote.twin;
 }
 
 const struct ddr_group_process *ddr_version_refused(const struct ddr_group *g)

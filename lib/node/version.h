@@ -9,6 +9,8 @@
  *   The new version is this one, unless a process is there now that does not speak it: then it is the highest that all speak.
  * - A process whose versions have none in common with those of the others is refused: it takes part in nothing. Who takes part in something
  *   comes before who does not, and then the lower node.
+ * - Of two nodes whose machines have the same id one is a copy of the other. It is refused in the same way, if it takes part in nothing yet and
+ *   the other does; both are if neither does.
  * - The version moves up when each process has said, since somebody came, left, or began to take part last, that it misses no node: that
  *   all whom its arrays have lost were fenced, or have come back (DDR_N_READY).
  */
@@ -30,13 +32,17 @@ struct ddr_group_vote {
 	uint16_t lowest_format, highest_format;	/* of superblocks */
 	uint16_t version;		/* that it used when it said so; 0: none yet */
 	bool said;			/* hello, in this round */
-	bool fits;			/* by the last decision: it speaks the group's version, or would have a common one with the others */
+	bool fits;			/* by the last decision: it is not refused */
+	uint8_t machine[16];		/* zero: it has not said it */
+	bool twin;			/* by the last decision: it is refused because another node has the same machine id */
+	bool twin_logged;		/* the owner's */
 	bool ready;			/* it misses no node */
 };
 
 /* Of this process, as a part of ddr_group. */
 struct ddr_group_version {
 	uint16_t lowest, highest;	/* that this daemon speaks, with the module that is loaded */
+	uint8_t machine[16];		/* of this machine; zero: it has none */
 	uint16_t version;		/* that the group uses; 0: it is not decided yet */
 	uint16_t most;			/* the highest that all speak who are not refused */
 	bool known;			/* our first hello has been delivered */
@@ -75,6 +81,10 @@ struct ddr_group_view;
 uint16_t ddr_version_of(const struct ddr_group *g, const struct ddr_group_view *v);
 /* A process that this one has no version in common with, and for which it is refused; NULL: it is not refused. */
 const struct ddr_group_process *ddr_version_foreign(const struct ddr_group *g);
+/* A process of another node with the same machine id, for which @p is refused, or would be; NULL: there is none. */
+const struct ddr_group_process *ddr_version_twin(const struct ddr_group *g, const struct ddr_group_process *p);
+/* Is this process refused for its machine id? Then it ends what it takes part in: the others do not count it any more. */
+bool ddr_version_copied(const struct ddr_group *g);
 /* The first process that is refused; NULL: there is none. */
 const struct ddr_group_process *ddr_version_refused(const struct ddr_group *g);
 

@@ -4,6 +4,8 @@
  *
  * Must never: read or write beyond the cursor's end, or use a count before it was compared with its limit.
  */
+#include <string.h>
+
 #include "lib/wire/msg.h"
 #include "lib/wire/node_msg.h"
 
@@ -53,6 +55,15 @@ static void walk_round(struct ddr_walk *w, struct ddr_node_round *r)
 	r->newest.pid = walk32(w, r->newest.pid);
 }
 
+/* Of a release that says nothing of its machine the message ends before. */
+static void walk_machine(struct ddr_walk *w, uint8_t machine[16])
+{
+	if (!w->write && w->c.p == w->c.end)
+		memset(machine, 0, 16);
+	else
+		ddr_walk_bytes(w, machine, 16);
+}
+
 /* Flags that a later release adds are nothing to this one. */
 static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
 {
@@ -71,6 +82,8 @@ static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
 		walk_ride(w, &h->ride[i]);
 	for (uint32_t i = 0; i < h->n_out && !w->c.bad; i++)
 		walk_process(w, &h->out[i]);
+	if (!w->c.bad)
+		walk_machine(w, h->machine);
 }
 
 static void walk_pulse(struct ddr_walk *w, struct ddr_node_msg *m)

@@ -42,6 +42,7 @@ struct ddr_node_hello {
 	struct ddr_node_round round;
 	struct ddr_ride ride[DDR_NODE_RIDES];
 	struct ddr_group_id out[DDR_NODE_OUTS];
+	uint8_t machine[16];		/* zero: the sender says nothing of its machine */
 };
 
 struct ddr_node_ready {

@@ -7,6 +7,8 @@
  * The processes speak different versions. Those that are in a view use the same one there, which each of them speaks; and it moves up only while
  * nobody is missed: a process that ended, or was cut off, while it took part in an array is missed by the others until a message says that it is
  * dead, or its node takes part again.
+ *
+ * Some nodes are copies of others, and have the same machine id. No view has both, and who serves an array is not stopped by a copy that comes later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,8 +81,9 @@ static struct {
 	uint64_t rings, messages;
 	uint32_t left[ARRAYS][NODES];		/* the ride that each node ended last on its own */
 	uint16_t lowest[NODES], highest[NODES];	/* versions of the next process of each node */
+	uint8_t machine[NODES];			/* its machine id, from 1 on */
 	struct { uint32_t dead, missed[NODES]; bool sure; } word[65536];	/* what each message of an array says besides */
-	unsigned int rises, refused;
+	unsigned int rises, refused, copied, yielded;
 	uint32_t seed;
 } world;
 
@@ -135,6 +138,7 @@ static void start_process(unsigned int node)
 {
 	struct process *p = &world.process[world.n++];
 	struct item ring = { .what = RING, .ring = world.ring[world.part[node]] };
+	uint8_t machine[16] = { world.machine[node] };
 
 	memset(p, 0, sizeof(*p));
 	p->node = node;
@@ -146,6 +150,7 @@ static void start_process(unsigned int node)
 		p->array[a].log = calloc(LOG, sizeof(struct told));
 	}
 	ddr_group_init(&p->g, node + 1, p->pid, world.lowest[node], world.highest[node]);
+	ddr_group_machine(&p->g, machine);
 	world.of_node[node] = p;
 	put(p, &ring);
 	change(false);
@@ -210,13 +215,13 @@ static struct told *note(struct rides *r, bool view, uint64_t what)
 	return &r->log[r->n++];
 }
 
-/* The process with this ride speaks versions up to this one. */
-static uint16_t highest_of(uint32_t ride)
+static const struct ddr_group_version *use_of(uint32_t ride)
 {
 	for (unsigned int i = 0; i < world.n; i++)
 		if (world.process[i].pid == ride >> 10)
-			return world.process[i].g.use.highest;
-	return 0;
+			return &world.process[i].g.use;
+	fail_msg("a ride of no process");
+	return NULL;
 }
 
 /* Who is in the view is not missed, and who is no more is, unless it ended on its own. */
@@ -251,7 +256,7 @@ static void check_rise(const struct process *p)
 	for (unsigned int a = 0; a < ARRAYS; a++)
 		for (unsigned int i = 0; i < NODES && p->array[a].entry >= 0 && p->array[a].sure; i++)
 			if (p->array[a].missed[i])
-				assert_true(highest_of(p->array[a].missed[i]) >= p->g.use.version);
+				assert_true(use_of(p->array[a].missed[i])->highest >= p->g.use.version);
 }
 
 /* A node whose ride is another one was not there in between. */
@@ -263,6 +268,32 @@ static void check_rides(const struct rides *r, const struct ddr_group_view *v)
 				assert_int_equal(r->last.number[j], v->number[i]);
 }
 
+/* A machine is in no view twice. */
+static void check_machines(const struct ddr_group_view *v)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		for (uint32_t j = 0; j < i; j++)
+			assert_int_not_equal(use_of(v->number[i])->machine[0], use_of(v->number[j])->machine[0]);
+}
+
+/* Another node has its machine id, and serves arrays: it stops at once, and the others miss it until they know that it is dead. */
+static void yield(struct process *p)
+{
+	const struct ddr_group_process *self = NULL;
+
+	for (unsigned int i = 0; i < p->g.n; i++)
+		if (p->g.process[i].id.node == p->g.self.node)
+			self = &p->g.process[i];
+	for (unsigned int a = 0; ddr_version_copied(&p->g) && a < ARRAYS; a++) {
+		if (p->array[a].entry < 0 || !p->array[a].last.n)
+			continue;
+		assert_true(ddr_version_twin(&p->g, self)->n > 0);
+		ddr_group_off(&p->g, (unsigned int)p->array[a].entry);
+		p->array[a].entry = -1;
+		world.yielded++;
+	}
+}
+
 static void tell(struct process *p)
 {
 	struct ddr_group_view v;
@@ -271,11 +302,13 @@ static void tell(struct process *p)
 	if (!p->g.changed)
 		return;
 	p->g.changed = false;
+	yield(p);
 	for (unsigned int a = 0; a < ARRAYS; a++)
 		while (p->array[a].entry >= 0 && ddr_group_view(&p->g, (unsigned int)p->array[a].entry, &v) == DDR_GROUP_NEW_VIEW) {
 			struct told *t = note(&p->array[a], true, name_of(&v));
 
 			check_rides(&p->array[a], &v);
+			check_machines(&v);
 			note_missed(&p->array[a], a, &v);
 			assert_true(!v.version || (v.version >= p->g.use.lowest && v.version <= p->g.use.highest));
 			rises |= p->array[a].last.n && p->array[a].last.version && v.version > p->array[a].last.version;
@@ -463,18 +496,21 @@ static void check_order(void)
 			}
 }
 
-/* The time for which these nodes were told as a view: the same for all that are in it, and its version too. */
+/*
+ * The time for which these nodes were told as a view: the same for all that are in it, and its version too. A view in which nobody may speak, for
+ * want of a common version, is not told to those who have none yet.
+ */
 static void check_versions(const struct rides *x, const struct rides *y)
 {
 	for (unsigned int i = 0; i < x->n; i++) {
 		unsigned int times = 0, j = 0;
 
 		for (unsigned int k = 0; k < i && x->log[i].nodes; k++)
-			times += x->log[k].nodes == x->log[i].nodes;
-		for (; x->log[i].nodes && j < y->n; j++)
-			if (y->log[j].nodes == x->log[i].nodes && times-- == 0)
+			times += x->log[k].version && x->log[k].nodes == x->log[i].nodes;
+		for (; x->log[i].version && j < y->n; j++)
+			if (y->log[j].version && y->log[j].nodes == x->log[i].nodes && times-- == 0)
 				break;
-		if (x->log[i].nodes && j < y->n)
+		if (x->log[i].version && j < y->n)
 			assert_int_equal(x->log[i].version, y->log[j].version);
 	}
 }
@@ -495,6 +531,7 @@ static void check_highest(void)
 	for (unsigned int i = 0; i < NODES; i++) {
 		const struct process *p = world.of_node[i];
 		uint16_t most = UINT16_MAX;
+		bool any = false;
 
 		if (!p)
 			continue;
@@ -504,13 +541,40 @@ static void check_highest(void)
 		for (unsigned int k = 0; k < p->g.n; k++) {
 			const struct ddr_group_vote *v = &p->g.process[k].vote;
 
+			any |= v->fits;
 			most = v->fits && v->highest < most ? v->highest : most;
 			for (unsigned int l = 0; l < first->g.n; l++)
 				if (first->g.process[l].id.node == p->g.process[k].id.node)
 					assert_int_equal(first->g.process[l].vote.fits, v->fits);
 		}
-		assert_int_equal(p->g.use.version, most);
+		if (any)
+			assert_int_equal(p->g.use.version, most);
 		world.refused += !ddr_version_fits(&p->g);
+	}
+}
+
+static uint32_t rides_of(const struct process *p)
+{
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		n += p->g.array[i].stage == DDR_GROUP_RIDES;
+	return n;
+}
+
+/* Of two with one machine id who takes part in nothing is refused, also if the other does not either. */
+static void check_copies(void)
+{
+	for (unsigned int i = 0; i < NODES; i++) {
+		struct process *p = world.of_node[i];
+		bool copied = false;
+
+		for (unsigned int j = 0; p && j < NODES; j++)
+			if (j != i && world.of_node[j] && world.of_node[j]->g.use.machine[0] == p->g.use.machine[0])
+				copied |= !rides_of(p) || (rides_of(world.of_node[j]) && j < i);
+		if (p)
+			assert_int_equal(ddr_version_copied(&p->g), copied);
+		world.copied += copied;
 	}
 }
 
@@ -523,7 +587,7 @@ static void check_views(void)
 		for (unsigned int i = 0; i < NODES; i++) {
 			struct process *p = world.of_node[i];
 
-			if (!p || p->array[a].entry < 0 || p->g.array[p->array[a].entry].stage != DDR_GROUP_RIDES)
+			if (!p || p->array[a].entry < 0 || p->g.array[p->array[a].entry].stage != DDR_GROUP_RIDES || ddr_version_copied(&p->g))
 				continue;
 			v.node[v.n] = i + 1;
 			v.number[v.n++] = p->g.array[p->array[a].entry].ride.number;
@@ -532,7 +596,7 @@ static void check_views(void)
 			struct process *p = world.of_node[i];
 			uint64_t last = 0;
 
-			if (!p || p->array[a].entry < 0)
+			if (!p || p->array[a].entry < 0 || (ddr_version_copied(&p->g) && rides_of(p)))
 				continue;
 			if (p->g.array[p->array[a].entry].stage != DDR_GROUP_RIDES) {
 				assert_false(ddr_version_fits(&p->g));
@@ -574,6 +638,8 @@ static void act(void)
 			world.lowest[node] = (uint16_t)(1 + any(8) / 6);
 			world.highest[node] = (uint16_t)(world.lowest[node] + any(3));
 		}
+		if (!p)					/* its disk image is copied, or it gets an id of its own */
+			world.machine[node] = (uint8_t)(1 + (any(4) == 0 ? any(NODES) : node));
 		if (!p)
 			start_process(node);
 		else if (any(3) == 0)
@@ -672,6 +738,8 @@ static void one_seed(uint32_t seed)
 	world.process = calloc(512, sizeof(*world.process));
 	for (unsigned int i = 0; i < NODES; i++)
 		world.lowest[i] = world.highest[i] = 1;
+	for (unsigned int i = 0; i < NODES; i++)
+		world.machine[i] = (uint8_t)(i + 1);
 	for (unsigned int i = 0; i < 6000 && world.n < 500; i++) {
 		act();
 		for (unsigned int k = 0; k < 4; k++)
@@ -682,6 +750,7 @@ static void one_seed(uint32_t seed)
 	check_views();
 	check_all_versions();
 	check_highest();
+	check_copies();
 	for (unsigned int i = 0; i < world.n; i++) {
 		free(world.process[i].box);
 		for (unsigned int a = 0; a < ARRAYS; a++)
@@ -693,7 +762,7 @@ static void one_seed(uint32_t seed)
 static void random_worlds(void **state)
 {
 	const char *first = getenv("DDRAID_GROUP_SEED");
-	unsigned int rises = 0, refused = 0;
+	unsigned int rises = 0, refused = 0, copied = 0, yielded = 0;
 
 	(void)state;
 	if (first) {
@@ -705,9 +774,12 @@ static void random_worlds(void **state)
 		one_seed(seed);
 		rises += world.rises;
 		refused += world.refused;
+		copied += world.copied;
+		yielded += world.yielded;
 	}
 	print_message("the version moved up %u times, and %u processes were refused at the end\n", rises, refused);
-	assert_true(rises > 50 && refused > 5);
+	print_message("%u of them for their machine id; arrays were left %u times to a copy\n", copied, yielded);
+	assert_true(rises > 50 && refused > 5 && copied > 5 && yielded > 5);
 }
 
 int main(void)

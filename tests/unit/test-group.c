@@ -47,13 +47,19 @@ static struct ddr_ride ride_of(unsigned int array, uint32_t number)
 }
 
 /* A process that speaks these versions, and takes part in array 0 if @number is not 0. It has heard what this node has heard. */
-static void speaks(uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest, uint32_t number)
+static void speaks_on(uint32_t node, uint32_t pid, uint8_t machine, uint16_t lowest, uint16_t highest, uint32_t number)
 {
 	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node,
-				  .hello = { .lowest = lowest, .highest = highest, .n = number ? 1 : 0, .round = g.use.round, .version = g.use.version } };
+				  .hello = { .lowest = lowest, .highest = highest, .n = number ? 1 : 0, .round = g.use.round, .version = g.use.version,
+					     .machine = { machine } } };
 
 	m.hello.ride[0] = ride_of(0, number);
 	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
+}
+
+static void speaks(uint32_t node, uint32_t pid, uint16_t lowest, uint16_t highest, uint32_t number)
+{
+	speaks_on(node, pid, 0, lowest, highest, number);
 }
 
 static void hello_of(uint32_t node, uint32_t pid, uint32_t number)
@@ -312,10 +318,107 @@ static void more_nodes_than_a_view_has(void **state)
 	assert_int_equal(v.n, DDR_GROUP_NODES - 1);
 }
 
+/* This node, of the machine @machine, with array 0 that may begin, and others. */
+static void begin_on(uint8_t machine, const struct ddr_group_id *now, size_t n)
+{
+	uint8_t id[16] = { machine }, uuid[16];
+
+	ddr_group_init(&g, SELF, PID, 1, 2);
+	ddr_group_machine(&g, id);
+	ddr_group_ring(&g, 1);
+	members_of(now, n, NULL, 0, false);
+	uuid_of(0, uuid);
+	assert_int_equal(ddr_group_ride(&g, uuid), 0);
+	ddr_group_begin(&g, 0);
+	send_all();
+}
+
+/* Finding T1, note 24: of a machine and the copy of it that joins later only the first is in a view, whichever has the lower node id. */
+static void a_copy_that_joins_later_is_refused(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	struct ddr_group_view v;
+
+	(void)state;
+	for (unsigned int first = 1; first <= 2; first++) {
+		begin_on(7, now, 2);
+		speaks_on(2, 200, 7, 1, 2, first == 2 ? 5 : 0);
+		if (first == 1) {		/* neither takes part in anything */
+			assert_true(ddr_version_copied(&g));
+			assert_int_equal(ddr_version_refused(&g)->id.node, SELF);
+			assert_int_equal(ddr_version_twin(&g, ddr_version_refused(&g))->id.node, 2);
+			assert_int_equal(send_all(), 0);
+			members_of(now, 1, NULL, 0, false);
+			assert_int_equal(send_all(), 1);		/* the copy is gone: RIDE */
+			assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+			members_of(now, 2, NULL, 0, false);
+			send_all();
+			speaks_on(2, 200, 7, 1, 2, 0);
+		}
+		send_all();
+		assert_int_equal(ddr_version_copied(&g), first == 2);
+		assert_int_equal(g.array[0].stage, first == 1 ? DDR_GROUP_RIDES : DDR_GROUP_WAITS);
+		assert_int_equal(ddr_version_refused(&g)->id.node, first == 1 ? 2 : SELF);
+		assert_null(ddr_version_foreign(&g));
+	}
+	speaks_on(2, 200, 8, 1, 2, 5);				/* it has an id of its own now */
+	assert_false(ddr_version_copied(&g));
+	assert_null(ddr_version_refused(&g));
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+}
+
+/* Partitions meet in which both were served: the lower node goes on, and nobody counts the other one any more. */
+static void of_two_that_serve_one_goes_on(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } };
+	struct ddr_group_view v;
+
+	(void)state;
+	for (uint32_t other = 0; other <= 2; other += 2) {	/* which of the two others is the copy of this one; 0: one of the other */
+		begin_on(7, now, 1);
+		assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+		members_of(now, 3, NULL, 0, true);
+		ddr_group_ring(&g, 2);
+		speaks_on(2, 200, other == 2 ? 7 : 6, 1, 2, 8);
+		speaks_on(3, 300, 6, 1, 2, 9);
+		send_all();
+		assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+		assert_int_equal(v.n, 2);
+		assert_int_equal(v.node[1], other == 2 ? 3 : 2);
+		assert_int_equal(ddr_version_refused(&g)->id.node, other == 2 ? 2 : 3);
+		assert_false(ddr_version_copied(&g));
+	}
+	/* the array of node 1 ends: of it and its copy only the copy takes part in something now */
+	ddr_group_off(&g, 0);
+	send_all();
+	assert_true(ddr_version_copied(&g));
+	assert_int_equal(ddr_version_refused(&g)->id.node, SELF);
+}
+
+/* Releases that say nothing of their machine, and several processes of one node, are no copies of each other. */
+static void who_is_no_copy(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 }, { 2, 201 } };
+
+	(void)state;
+	begin_on(0, now, 4);
+	hello_of(2, 200, 3);
+	hello_of(3, 300, 4);
+	speaks_on(2, 201, 9, 1, 2, 0);
+	send_all();
+	assert_null(ddr_version_refused(&g));
+	speaks_on(2, 200, 9, 1, 2, 3);
+	assert_null(ddr_version_refused(&g));
+	speaks_on(3, 300, 9, 1, 2, 4);
+	assert_int_equal(ddr_version_refused(&g)->id.node, 3);
+}
+
 /* What others send is believed only of themselves, and nothing that is not well formed. */
 static void hostile_messages(void **state)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS } }, back;
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS, .machine = { 1, 2 } } }, back;
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
 	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
 	size_t len;
@@ -333,6 +436,12 @@ static void hostile_messages(void **state)
 	assert_null(ddr_node_msg_decode(buf, len, &back));
 	assert_memory_equal(&back, &m, sizeof(m));
 	assert_non_null(ddr_node_msg_decode(buf, len + 1, &back));	/* its length is not what it says */
+	for (size_t less = 1; less <= 16; less++) {
+		buf[8] = (uint8_t)(buf[8] - 1);
+		assert_int_equal(ddr_node_msg_decode(buf, len - less, &back) == NULL, less == 16);	/* a release that does not say who its machine is */
+	}
+	assert_int_equal(back.hello.machine[0], 0);
+	buf[8] = (uint8_t)(buf[8] + 16);
 	buf[8] = (uint8_t)(buf[8] + 8);
 	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
 	m.hello.n++;
@@ -398,6 +507,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_with_the_same_pid_is_another_one),
 		cmocka_unit_test(who_comes_back_is_seen_when_all_are_known),
+		cmocka_unit_test(a_copy_that_joins_later_is_refused),
+		cmocka_unit_test(of_two_that_serve_one_goes_on),
+		cmocka_unit_test(who_is_no_copy),
 		cmocka_unit_test(a_new_process_waits_for_every_hello),
 		cmocka_unit_test(a_stranger_is_not_waited_for),
 		cmocka_unit_test(a_node_of_another_release_stays_out),

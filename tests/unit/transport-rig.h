@@ -44,6 +44,7 @@ static struct {
 	unsigned int told;		/* events of any kind */
 	uint32_t largest;		/* message that corosync takes */
 	unsigned int open;		/* handles */
+	uint32_t node;			/* this one; 0: node 1 */
 	unsigned int refused, sent, received, views;
 	uint32_t last;			/* number in the last message */
 	struct { size_t len; uint8_t msg[DDR_NODE_MSG_MAX]; } own[8];	/* what the daemon said about itself, and that has not come back yet */
@@ -145,7 +146,7 @@ cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 {
-	struct cpg_address list[2] = { { .nodeid = 1, .pid = (uint32_t)getpid() }, { .nodeid = 2 } };
+	struct cpg_address list[2] = { { .nodeid = ddr_corosync_node(NULL), .pid = (uint32_t)getpid() }, { .nodeid = 2 } };
 	char byte;
 
 	(void)types;
@@ -227,7 +228,7 @@ uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
 uint32_t ddr_corosync_node(const struct ddr_corosync *c)
 {
 	(void)c;
-	return 1;
+	return play.node ? play.node : 1;
 }
 
 uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
@@ -475,13 +476,13 @@ static void pump(void)
 		while (play.own_group[0].told != play.own_group[0].joined || play.own_group[1].told != play.own_group[1].joined)
 			run(1);
 		for (unsigned int i = 0; i < play.n_own; i++)
-			play.calls.cpg_deliver_fn(1, NULL, 1, (uint32_t)getpid(), play.own[i].msg, play.own[i].len);
+			play.calls.cpg_deliver_fn(1, NULL, ddr_corosync_node(NULL), (uint32_t)getpid(), play.own[i].msg, play.own[i].len);
 		play.n_own = 0;
 		ddr_link_flush(d.link);
 	} while (play.n_own);
 }
 
-static struct ddr_transport *join(const struct ddr_transport_ops *ops)
+static inline struct ddr_transport *join(const struct ddr_transport_ops *ops)
 {
 	struct ddr_transport *t;
 
@@ -496,7 +497,7 @@ static void leave(struct ddr_transport *t)
 	end();
 }
 
-static bool mcast(struct ddr_transport *t, uint32_t number)
+static inline bool mcast(struct ddr_transport *t, uint32_t number)
 {
 	uint8_t msg[DDR_SM_MSG_MAX] = { 0 };
 
@@ -526,7 +527,7 @@ static void says_hello(uint32_t node, uint32_t pid)
 }
 
 /* It says something about the array. */
-static void says(uint32_t node, uint32_t pid)
+static inline void says(uint32_t node, uint32_t pid)
 {
 	struct ddr_msg msg = { .type = DDR_M_HELLO, .sender = node };
 	uint8_t buf[DDR_SM_MSG_MAX];
@@ -539,7 +540,7 @@ static void says(uint32_t node, uint32_t pid)
 }
 
 /* The group has the nodes 1 .. @n on this ring; the last @n_joined are new. */
-static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
+static inline void members(uint32_t n, uint32_t n_joined, uint64_t seq)
 {
 	struct cpg_address list[CPG_MEMBERS_MAX];
 	struct cpg_ring_id ring = { .nodeid = 1, .seq = seq };
@@ -554,7 +555,7 @@ static void members(uint32_t n, uint32_t n_joined, uint64_t seq)
 	pump();
 }
 
-static void tell_corosync(void)
+static inline void tell_corosync(void)
 {
 	play.listener->changed(play.listener->ctx);
 }
