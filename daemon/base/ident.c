@@ -53,8 +53,14 @@ static void done(struct ddr_worker *w)
 		failed(i, -i->result);
 		return;
 	}
-	i->stored = true;
 	i->refusal = 0;
+	if (memcmp(&i->next, &i->id, sizeof(i->id)) != 0) {
+		store(i);
+		return;
+	}
+	i->stored = true;
+	if (i->changed)
+		i->changed(i->ctx);
 }
 
 static void store(struct ddr_ident *i)
@@ -122,6 +128,14 @@ int ddr_ident_open(struct ddr_ident *i, qb_loop_t *loop, const char *dir)
 	if (write)
 		store(i);
 	return 0;
+}
+
+void ddr_ident_cluster(struct ddr_ident *i, const struct ddr_cluster_ids *ids)
+{
+	i->id.cluster = *ids;
+	i->stored = false;
+	if (!i->retry)
+		store(i);
 }
 
 void ddr_ident_close(struct ddr_ident *i)

@@ -18,6 +18,9 @@ struct ddr_ident {
 	struct ddr_identity id;		/* what the file has, or will have; all zero: not read yet */
 	bool stored;			/* the file has it: the machine is the same after a restart */
 	bool fixed;			/* the file must not be written */
+	/* set by the owner: what was to be stored is, after ddr_ident_cluster(); from the loop. May be NULL */
+	void (*changed)(void *ctx);
+	void *ctx;
 	/* internal */
 	qb_loop_t *loop;
 	char dir[DDR_CONF_PATH_MAX];
@@ -31,6 +34,20 @@ struct ddr_ident {
 
 /* Reads who this machine is. It sleeps: before anything is served. 0, or a negative errno: the kernel gave no random bytes. */
 int ddr_ident_open(struct ddr_ident *i, qb_loop_t *loop, const char *dir);
+/* Stores the ids of the cluster; @i->changed follows, when they are. */
+void ddr_ident_cluster(struct ddr_ident *i, const struct ddr_cluster_ids *ids);
+/*
+ * The id of the cluster that this node is in, by which arrays are told from those of others; NULL: there is none yet, or it is not stored. A machine
+ * without a cluster (@clustered is false) is one of its own.
+ */
+static inline const uint8_t *ddr_ident_cluster_id(const struct ddr_ident *i, bool clustered)
+{
+	if (!i->stored)
+		return NULL;
+	if (!clustered)
+		return i->id.machine;
+	return i->id.cluster.agreed ? i->id.cluster.id : NULL;
+}
 /* The daemon ends; a thread that writes may still run. */
 void ddr_ident_close(struct ddr_ident *i);
 

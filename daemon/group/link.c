@@ -241,6 +241,7 @@ static void on_corosync(void *data)
 		lose(l, "the connection to corosync was lost");
 	for (unsigned int i = 0; i < DDR_NODE_RIDES && l->open; i++)
 		ddr_link_tell_quorum(l, i);
+	ddr_link_cluster(l);
 	ddr_link_end_calls(l, before);
 }
 
@@ -327,6 +328,7 @@ static int connect_link(struct ddr_link *l)
 	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
 	l->outs = 0;
 	ddr_group_machine(&l->group, l->d->ident.id.machine);
+	ddr_link_cluster_begin(l);
 	try_join(l);
 	ddr_link_pulse(l);
 	return 0;
@@ -405,6 +407,7 @@ void ddr_link_close(struct ddr_daemon *d)
 	if (!l)
 		return;
 	close_handle(l);
+	ddr_link_cluster_end(l);
 	ddr_corosync_unlisten(&l->listener);
 	free(l);
 }

@@ -32,6 +32,7 @@ struct ddr_link {
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
 	cs_error_t refusal;		/* the last logged error of a message or of the join */
+	bool stores;			/* the id of the cluster is being stored */
 	struct ddr_rider *rider[DDR_NODE_RIDES];
 	struct ddr_group group;
 };
@@ -59,6 +60,12 @@ bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r)
 void ddr_link_pulse(struct ddr_link *l);
 /* Processes that were excluded since it was called last are logged, and the arrays learn that their nodes do not count for the quorum. */
 void ddr_link_tell_excluded(struct ddr_link *l);
+
+/* link_store.c: stores the id of the cluster, if it is time to. Within such a round. */
+void ddr_link_cluster(struct ddr_link *l);
+/* The group begins with what this node has stored. */
+void ddr_link_cluster_begin(struct ddr_link *l);
+void ddr_link_cluster_end(struct ddr_link *l);
 
 /* Corosync's ring id as one number, the same on all nodes and for both services. */
 uint64_t ddr_link_ring(const struct ddr_ring_id *ring);

@@ -211,5 +211,6 @@ void ddr_link_tell(struct ddr_link *l)
 			let_begin(l, i);
 		}
 		ddr_link_watch(l);
+		ddr_link_cluster(l);
 	}
 }

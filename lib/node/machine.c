@@ -103,6 +103,14 @@ static bool take_line(struct ddr_identity *id, const char *line, size_t len)
 		return take_stored_mark(value, n, sizeof(id->marks.machine_id), false, id->marks.machine_id);
 	if (is_word(line, len, "product", &value, &n))
 		return take_stored_mark(value, n, sizeof(id->marks.product), true, id->marks.product);
+	if (is_word(line, len, "cluster", &value, &n)) {
+		id->cluster.agreed = true;
+		return take_uuid(value, n, id->cluster.id);
+	}
+	if (is_word(line, len, "cluster-proposed", &value, &n))
+		return !id->cluster.agreed && take_uuid(value, n, id->cluster.id);
+	if (is_word(line, len, "other-cluster", &value, &n))
+		return take_uuid(value, n, id->cluster.other);
 	return true;
 }
 
@@ -146,6 +154,16 @@ static void format_uuid(const uint8_t uuid[16], char text[37])
 	}
 }
 
+static int add_uuid(char *text, int n, const char *word, const uint8_t uuid[16])
+{
+	char id[37];
+
+	if (ddr_uuid_is_zero(uuid))
+		return n;
+	format_uuid(uuid, id);
+	return n + snprintf(text + n, DDR_IDENTITY_MAX - (size_t)n, "%s %s\n", word, id);
+}
+
 size_t ddr_identity_format(const struct ddr_identity *id, char text[DDR_IDENTITY_MAX])
 {
 	char machine[37], last[32];
@@ -154,6 +172,8 @@ size_t ddr_identity_format(const struct ddr_identity *id, char text[DDR_IDENTITY
 	format_uuid(id->machine, machine);
 	n = snprintf(text, DDR_IDENTITY_MAX, TITLE "machine %s\nmachine-id %s\nproduct %s\n", machine, *id->marks.machine_id ? id->marks.machine_id : "-",
 		     *id->marks.product ? id->marks.product : "-");
+	n = add_uuid(text, n, id->cluster.agreed ? "cluster" : "cluster-proposed", id->cluster.id);
+	n = add_uuid(text, n, "other-cluster", id->cluster.other);
 	m = snprintf(last, sizeof(last), "crc32c %08" PRIx32 "\n", ddr_crc32c(text, (size_t)n));
 	memcpy(text + n, last, (size_t)m);
 	return (size_t)(n + m);

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/node/cluster.h"
+
 #define DDR_IDENTITY_MAX	512u	/* bytes of the file; a longer one is damaged */
 
 /* What tells machines apart without us. "": not known. */
@@ -26,6 +28,7 @@ struct ddr_machine_marks {
 struct ddr_identity {
 	uint8_t machine[16];		/* random, never zero */
 	struct ddr_machine_marks marks;
+	struct ddr_cluster_ids cluster;
 };
 
 /*

@@ -64,6 +64,7 @@ void ddr_version_hello(struct ddr_group *g, struct ddr_group_process *p, const s
 		p->vote.highest_format = hello->highest_format;
 		p->vote.version = hello->version;
 		memcpy(p->vote.machine, hello->machine, sizeof(p->vote.machine));
+		ddr_cluster_hello(g, &p->vote, hello);
 		p->vote.said |= same_round(&hello->round, &g->use.round);
 	}
 	g->use.known |= same_process(p->id, g->self);
@@ -90,6 +91,7 @@ void ddr_version_say(const struct ddr_group *g, struct ddr_node_hello *hello)
 	hello->flags = g->use.known ? 0 : DDR_NODE_FIRST;
 	hello->round = g->use.round;
 	memcpy(hello->machine, g->use.machine, sizeof(hello->machine));
+	ddr_cluster_say(g, hello);
 }
 
 /* ---- whom the group refuses --------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/node/cluster.h"
 #include "lib/wire/node_msg.h"
 
 struct ddr_group;
@@ -34,6 +35,8 @@ struct ddr_group_vote {
 	bool said;			/* hello, in this round */
 	bool fits;			/* by the last decision: it is not refused */
 	uint8_t machine[16];		/* zero: it has not said it */
+	uint8_t cluster[16];		/* that it has stored; zero: none */
+	bool agreed;			/* @cluster is in use */
 	bool twin;			/* by the last decision: it is refused because another node has the same machine id */
 	bool twin_logged;		/* the owner's */
 	bool ready;			/* it misses no node */
@@ -43,6 +46,7 @@ struct ddr_group_vote {
 struct ddr_group_version {
 	uint16_t lowest, highest;	/* that this daemon speaks, with the module that is loaded */
 	uint8_t machine[16];		/* of this machine; zero: it has none */
+	struct ddr_cluster_ids cluster;	/* that it has stored */
 	uint16_t version;		/* that the group uses; 0: it is not decided yet */
 	uint16_t most;			/* the highest that all speak who are not refused */
 	bool known;			/* our first hello has been delivered */

@@ -56,12 +56,18 @@ static void walk_round(struct ddr_walk *w, struct ddr_node_round *r)
 }
 
 /* Of a release that says nothing of its machine the message ends before. */
-static void walk_machine(struct ddr_walk *w, uint8_t machine[16])
+static void walk_ids(struct ddr_walk *w, struct ddr_node_hello *h)
 {
-	if (!w->write && w->c.p == w->c.end)
-		memset(machine, 0, 16);
-	else
-		ddr_walk_bytes(w, machine, 16);
+	if (!w->write && w->c.p == w->c.end) {
+		memset(h->machine, 0, sizeof(h->machine));
+		memset(h->cluster, 0, sizeof(h->cluster));
+		h->proposed = false;
+		return;
+	}
+	ddr_walk_bytes(w, h->machine, sizeof(h->machine));
+	ddr_walk_bytes(w, h->cluster, sizeof(h->cluster));
+	h->proposed = walk32(w, h->proposed ? DDR_NODE_PROPOSED : 0) & DDR_NODE_PROPOSED;
+	walk32(w, 0);
 }
 
 /* Flags that a later release adds are nothing to this one. */
@@ -83,7 +89,7 @@ static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
 	for (uint32_t i = 0; i < h->n_out && !w->c.bad; i++)
 		walk_process(w, &h->out[i]);
 	if (!w->c.bad)
-		walk_machine(w, h->machine);
+		walk_ids(w, h);
 }
 
 static void walk_pulse(struct ddr_walk *w, struct ddr_node_msg *m)

@@ -42,7 +42,9 @@ struct ddr_node_hello {
 	struct ddr_node_round round;
 	struct ddr_ride ride[DDR_NODE_RIDES];
 	struct ddr_group_id out[DDR_NODE_OUTS];
-	uint8_t machine[16];		/* zero: the sender says nothing of its machine */
+	uint8_t machine[16];		/* zero: the sender says nothing of its machine, nor of its cluster */
+	uint8_t cluster[16];		/* zero: it has no id */
+	bool proposed;			/* @cluster is not agreed */
 };
 
 struct ddr_node_ready {

@@ -503,7 +503,7 @@ static bool node_at_rest(const struct sim *s, const struct node *n)
 static bool at_rest(const struct sim *s)
 {
 	for (uint32_t i = 0; i < s->n_nodes; i++)
-		if (!node_at_rest(s, &s->node[i]))
+		if (!node_at_rest(s, &s->node[i]) || (!s->finding && !node_has_id(s, &s->node[i])))
 			return false;
 	return true;
 }

@@ -294,6 +294,8 @@ bool node_event(struct sim *s, struct node *n);
 bool node_record(struct sim *s, struct node *n);	/* its kernel's oldest record; real daemons: anything */
 bool node_does(struct sim *s, struct node *n, const struct act *a);	/* real daemons: what the act names, if it may happen now */
 bool node_seeks(struct sim *s, struct node *n);
+/* Does the node know the id of its cluster, and have all others the same? */
+bool node_has_id(const struct sim *s, const struct node *n);
 bool node_table(struct sim *s, struct node *n);
 bool node_resizes(struct sim *s, struct node *n);
 bool node_io_act(struct sim *s, struct node *n, const struct act *a);

@@ -8,6 +8,9 @@
  * nobody is missed: a process that ended, or was cut off, while it took part in an array is missed by the others until a message says that it is
  * dead, or its node takes part again.
  *
+ * Each node stores the id of its cluster in its own time, and may end meanwhile; now and then it comes from another cluster. At the end all have the
+ * same id, and whoever gave up another one knows that one, too.
+ *
  * Some nodes are copies of others, and have the same machine id. No view has both, and who serves an array is not stopped by a copy that comes later.
  */
 #include <setjmp.h>
@@ -67,6 +70,8 @@ struct process {
 	unsigned int first, n;
 	struct { size_t len; uint8_t msg[DDR_NODE_MSG_MAX]; } out[OUT];	/* given to the group service, and not ordered yet */
 	unsigned int n_out;
+	bool stores;			/* @ids */
+	struct ddr_cluster_ids ids;
 	struct rides array[ARRAYS];
 	struct ddr_group_id seen[NODES];	/* its group, as it will have been told */
 	unsigned int n_seen;
@@ -82,8 +87,10 @@ static struct {
 	uint32_t left[ARRAYS][NODES];		/* the ride that each node ended last on its own */
 	uint16_t lowest[NODES], highest[NODES];	/* versions of the next process of each node */
 	uint8_t machine[NODES];			/* its machine id, from 1 on */
+	struct ddr_cluster_ids ids[NODES];	/* that it has stored */
+	unsigned int ids_made;
 	struct { uint32_t dead, missed[NODES]; bool sure; } word[65536];	/* what each message of an array says besides */
-	unsigned int rises, refused, copied, yielded;
+	unsigned int rises, refused, copied, yielded, met;
 	uint32_t seed;
 } world;
 
@@ -151,6 +158,7 @@ static void start_process(unsigned int node)
 	}
 	ddr_group_init(&p->g, node + 1, p->pid, world.lowest[node], world.highest[node]);
 	ddr_group_machine(&p->g, machine);
+	ddr_cluster_stored(&p->g, &world.ids[node]);
 	world.of_node[node] = p;
 	put(p, &ring);
 	change(false);
@@ -440,6 +448,50 @@ static bool rise(struct process *p)
 	return true;
 }
 
+/* Of the nodes, whose machines are up whether a process runs there or not, more than half are here. */
+static bool quorate(const struct process *p)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < NODES; i++)
+		n += world.part[i] == world.part[p->node];
+	return n > NODES / 2;
+}
+
+static bool has_id(const struct ddr_cluster_ids *ids)
+{
+	return ids->id[0] || ids->id[1];
+}
+
+/* It begins to store an id, or has stored it. */
+static bool store(struct process *p)
+{
+	struct ddr_cluster_ids *old = &world.ids[p->node];
+	bool create;
+
+	if (p->stores) {
+		p->stores = false;
+		if (old->agreed && memcmp(old->id, p->ids.id, 16) != 0) {
+			assert_memory_equal(p->ids.other, old->id, 16);
+			world.met++;
+		}
+		*old = p->ids;
+		ddr_cluster_stored(&p->g, old);
+		flush(p);
+		return true;
+	}
+	if (p->n || p->g.ring != world.ring[world.part[p->node]] || !quorate(p) || !ddr_cluster_next(&p->g, &p->ids, &create))
+		return false;
+	assert_true(!create || !has_id(&p->ids));
+	if (create) {
+		p->ids.id[0] = (uint8_t)++world.ids_made;
+		p->ids.id[1] = (uint8_t)(world.ids_made >> 8);
+	}
+	assert_true(has_id(&p->ids));
+	p->stores = true;
+	return true;
+}
+
 /* ---- what has to hold ------------------------------------------------------------- */
 
 /* How often the view was told before place @at: it can come again, when who came in between has left. */
@@ -578,6 +630,25 @@ static void check_copies(void)
 	}
 }
 
+/* All who are not refused have the same id, and use it; and they have one, if arrays are served. */
+static void check_ids(void)
+{
+	const struct ddr_cluster_ids *first = NULL;
+	bool served = false;
+
+	for (unsigned int i = 0; i < NODES; i++) {
+		const struct process *p = world.of_node[i];
+
+		if (!p || !ddr_version_fits(&p->g))
+			continue;
+		served |= rides_of(p) > 0;
+		first = first ? first : &world.ids[i];
+		assert_memory_equal(first->id, world.ids[i].id, 16);
+		assert_true(world.ids[i].agreed == has_id(first));
+	}
+	assert_true(!served || has_id(first));
+}
+
 /* The last view that each was told is the one that there is. */
 static void check_views(void)
 {
@@ -638,6 +709,8 @@ static void act(void)
 			world.lowest[node] = (uint16_t)(1 + any(8) / 6);
 			world.highest[node] = (uint16_t)(world.lowest[node] + any(3));
 		}
+		if (!p && any(12) == 0)			/* it was in another cluster meanwhile */
+			world.ids[node] = (struct ddr_cluster_ids){ .id = { (uint8_t)(world.ids_made + 1), (uint8_t)(++world.ids_made >> 8), 1 }, .agreed = true };
 		if (!p)					/* its disk image is copied, or it gets an id of its own */
 			world.machine[node] = (uint8_t)(1 + (any(4) == 0 ? any(NODES) : node));
 		if (!p)
@@ -654,6 +727,8 @@ static void act(void)
 	}
 	if (!p || p->stopped)
 		return;
+	if (any(6) == 0)
+		store(p);
 	if (p->array[array].entry < 0 && any(8) == 0)
 		take_part(p, array);
 	else if (p->array[array].entry >= 0 && any(30) == 0)
@@ -724,6 +799,7 @@ static void rest(void)
 			for (unsigned int a = 0; p && a < ARRAYS; a++)
 				more |= p->array[a].entry >= 0 && p->array[a].last.n && find_dead(p, a);
 			more |= p && rise(p);
+			more |= p && store(p);
 		}
 		drain();
 	}
@@ -751,6 +827,7 @@ static void one_seed(uint32_t seed)
 	check_all_versions();
 	check_highest();
 	check_copies();
+	check_ids();
 	for (unsigned int i = 0; i < world.n; i++) {
 		free(world.process[i].box);
 		for (unsigned int a = 0; a < ARRAYS; a++)
@@ -762,7 +839,7 @@ static void one_seed(uint32_t seed)
 static void random_worlds(void **state)
 {
 	const char *first = getenv("DDRAID_GROUP_SEED");
-	unsigned int rises = 0, refused = 0, copied = 0, yielded = 0;
+	unsigned int rises = 0, refused = 0, copied = 0, yielded = 0, met = 0;
 
 	(void)state;
 	if (first) {
@@ -776,10 +853,12 @@ static void random_worlds(void **state)
 		refused += world.refused;
 		copied += world.copied;
 		yielded += world.yielded;
+		met += world.met;
 	}
 	print_message("the version moved up %u times, and %u processes were refused at the end\n", rises, refused);
 	print_message("%u of them for their machine id; arrays were left %u times to a copy\n", copied, yielded);
-	assert_true(rises > 50 && refused > 5 && copied > 5 && yielded > 5);
+	print_message("%u ids of clusters were given up for another one\n", met);
+	assert_true(met > 20 && rises > 50 && refused > 5 && copied > 5 && yielded > 5);
 }
 
 int main(void)

@@ -415,10 +415,118 @@ static void who_is_no_copy(void **state)
 	assert_int_equal(ddr_version_refused(&g)->id.node, 3);
 }
 
+/* A hello of a process on a machine of its own, with this id of a cluster. */
+static void hello_in(uint32_t node, uint32_t pid, uint8_t cluster, bool proposed, uint32_t number)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node,
+				  .hello = { .lowest = 1, .highest = 2, .n = number ? 1 : 0, .round = g.use.round, .version = g.use.version,
+					     .machine = { (uint8_t)(10 + node) }, .cluster = { cluster }, .proposed = proposed } };
+
+	m.hello.ride[0] = ride_of(0, number);
+	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
+	send_all();
+}
+
+/* What this node has to store now: -1: nothing; 0: an id that it makes; else the id. */
+static int next_id(struct ddr_cluster_ids *ids)
+{
+	bool create;
+
+	if (!ddr_cluster_next(&g, ids, &create))
+		return -1;
+	return create ? 0 : ids->id[0];
+}
+
+static void stores(uint8_t id, uint8_t other, bool agreed)
+{
+	struct ddr_cluster_ids ids = { .id = { id }, .other = { other }, .agreed = agreed };
+
+	ddr_cluster_stored(&g, &ids);
+}
+
+/* The lowest node makes an id, once an array is served; it is used once all have stored it. */
+static void an_id_is_agreed_when_all_have_it(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	struct ddr_cluster_ids ids;
+
+	(void)state;
+	begin_on(1, now, 2);
+	assert_int_equal(next_id(&ids), -1);		/* not all have said hello */
+	hello_in(2, 200, 0, false, 0);
+	assert_int_equal(next_id(&ids), 0);		/* this node has begun to serve the array */
+	stores(4, 0, false);
+	assert_int_equal(next_id(&ids), -1);		/* it has not been said yet: no second one */
+	send_all();
+	assert_int_equal(next_id(&ids), -1);
+	hello_in(2, 200, 4, true, 0);
+	assert_int_equal(next_id(&ids), 4);
+	assert_true(ids.agreed);
+	stores(4, 0, true);
+	send_all();
+	assert_int_equal(next_id(&ids), -1);
+	begin_on(1, now, 2);
+	ddr_group_off(&g, 0);
+	hello_in(2, 200, 0, false, 0);
+	assert_int_equal(next_id(&ids), -1);		/* nobody serves anything */
+}
+
+/* Of two clusters that meet the lowest node's id stays, and both are known; a proposal yields to an id that is used. */
+static void of_two_ids_the_lowest_nodes_stays(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } };
+	struct ddr_cluster_ids ids;
+
+	(void)state;
+	begin_on(1, now, 3);
+	stores(9, 0, false);
+	hello_in(3, 300, 7, false, 5);
+	hello_in(2, 200, 0, false, 0);
+	assert_int_equal(next_id(&ids), 7);		/* that of node 3 is used, ours is not */
+	assert_true(ids.agreed);
+	assert_int_equal(ids.other[0], 0);
+	hello_in(2, 200, 6, false, 0);
+	assert_int_equal(next_id(&ids), 6);
+	assert_int_equal(ids.other[0], 7);
+	stores(6, 7, true);
+	send_all();
+	assert_int_equal(next_id(&ids), -1);
+	stores(9, 0, true);				/* a node that comes from a third one */
+	g.process[0].vote.cluster[0] = 9;
+	assert_int_equal(next_id(&ids), 9);		/* it is the lowest: it stays, and knows of the others */
+	assert_int_equal(ids.other[0], 6);
+	members_of(now, 1, NULL, 0, false);
+	send_all();
+	assert_int_equal(next_id(&ids), -1);
+}
+
+/* A copy that is refused, or a release that says nothing of an id, neither brings one nor is waited for. */
+static void the_refused_have_no_part_in_the_id(void **state)
+{
+	struct ddr_group_id now[] = { { 2, 200 }, { 3, 300 }, { SELF, PID } };
+	struct ddr_cluster_ids ids;
+
+	(void)state;
+	begin_on(13, now, 3);
+	hello_of(2, 200, 0);
+	hello_in(3, 300, 5, false, 8);			/* the machine of this node: it serves, so this one is refused */
+	assert_true(ddr_version_copied(&g));
+	assert_int_equal(next_id(&ids), -1);
+	begin_on(11, now, 3);
+	hello_of(2, 200, 0);
+	hello_in(3, 300, 0, false, 0);
+	assert_int_equal(next_id(&ids), 0);
+	stores(4, 0, false);
+	send_all();
+	hello_in(3, 300, 4, true, 0);
+	assert_int_equal(next_id(&ids), 4);
+	assert_true(ids.agreed);			/* node 2 knows nothing of it */
+}
+
 /* What others send is believed only of themselves, and nothing that is not well formed. */
 static void hostile_messages(void **state)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS, .machine = { 1, 2 } } }, back;
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS, .machine = { 1, 2 }, .cluster = { 3 }, .proposed = true } }, back;
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
 	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
 	size_t len;
@@ -436,12 +544,14 @@ static void hostile_messages(void **state)
 	assert_null(ddr_node_msg_decode(buf, len, &back));
 	assert_memory_equal(&back, &m, sizeof(m));
 	assert_non_null(ddr_node_msg_decode(buf, len + 1, &back));	/* its length is not what it says */
-	for (size_t less = 1; less <= 16; less++) {
-		buf[8] = (uint8_t)(buf[8] - 1);
-		assert_int_equal(ddr_node_msg_decode(buf, len - less, &back) == NULL, less == 16);	/* a release that does not say who its machine is */
+	for (size_t less = 1; less <= 40; less++) {
+		uint32_t length = (uint32_t)(len - less);
+
+		memcpy(buf + 8, &length, sizeof(length));
+		assert_int_equal(ddr_node_msg_decode(buf, length, &back) == NULL, less == 40);	/* a release that does not say who its machine is */
 	}
-	assert_int_equal(back.hello.machine[0], 0);
-	buf[8] = (uint8_t)(buf[8] + 16);
+	assert_int_equal(back.hello.machine[0] | back.hello.cluster[0] | back.hello.proposed, 0);
+	assert_true(ddr_node_msg_encode(&m, buf, sizeof(buf)) == len);
 	buf[8] = (uint8_t)(buf[8] + 8);
 	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
 	m.hello.n++;
@@ -510,6 +620,9 @@ int main(void)
 		cmocka_unit_test(a_copy_that_joins_later_is_refused),
 		cmocka_unit_test(of_two_that_serve_one_goes_on),
 		cmocka_unit_test(who_is_no_copy),
+		cmocka_unit_test(an_id_is_agreed_when_all_have_it),
+		cmocka_unit_test(of_two_ids_the_lowest_nodes_stays),
+		cmocka_unit_test(the_refused_have_no_part_in_the_id),
 		cmocka_unit_test(a_new_process_waits_for_every_hello),
 		cmocka_unit_test(a_stranger_is_not_waited_for),
 		cmocka_unit_test(a_node_of_another_release_stays_out),

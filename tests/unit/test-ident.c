@@ -354,6 +354,59 @@ static void a_damaged_file_is_replaced(void **state)
 	assert_memory_equal(ident.id.machine, id, 16);
 }
 
+static unsigned int changes;
+
+static void on_changed(void *ctx)
+{
+	assert_ptr_equal(ctx, &changes);
+	assert_true(ident.stored);
+	changes++;
+}
+
+/* The id of the cluster counts when it is stored, whatever else was to be stored meanwhile; and a copy is in no cluster. */
+static void the_clusters_id_is_stored(void **state)
+{
+	struct ddr_cluster_ids ids = { .id = { 7 } };
+	uint8_t id[16];
+
+	(void)state;
+	changes = 0;
+	begin();
+	ident.changed = on_changed;
+	ident.ctx = &changes;
+	ddr_ident_cluster(&ident, &ids);	/* while the machine's own is written */
+	assert_int_equal(play.threads, 1);
+	finish();
+	assert_int_equal(changes, 0);
+	assert_false(ident.stored);
+	finish();
+	assert_int_equal(changes, 1);
+	assert_null(ddr_ident_cluster_id(&ident, true));	/* proposed */
+	assert_memory_equal(ddr_ident_cluster_id(&ident, false), ident.id.machine, 16);
+	ids.agreed = true;
+	ids.other[3] = 9;
+	ddr_ident_cluster(&ident, &ids);
+	assert_null(ddr_ident_cluster_id(&ident, true));
+	play.fails = 'f';
+	play.error = EIO;
+	finish();
+	assert_int_equal(changes, 1);
+	ddr_ident_cluster(&ident, &ids);			/* it is tried again anyway */
+	assert_null(play.worker);
+	play.fails = 0;
+	ring();
+	finish();
+	assert_int_equal(changes, 2);
+	assert_memory_equal(ddr_ident_cluster_id(&ident, true), ids.id, 16);
+	begin();
+	assert_true(ident.stored);
+	assert_memory_equal(&ident.id.cluster, &ids, sizeof(ids));
+	put("machine-id", OTHER_MACHINE);
+	made_once(id);
+	assert_null(ddr_ident_cluster_id(&ident, true));
+	assert_int_equal(ident.id.cluster.id[0], 0);
+}
+
 static void the_daemon_ends_while_it_is_tried_again(void **state)
 {
 	(void)state;
@@ -384,6 +437,7 @@ int main(void)
 		TEST(what_could_not_be_written_is_written_later),
 		TEST(a_file_that_cannot_be_read_is_left_alone),
 		TEST(a_damaged_file_is_replaced),
+		TEST(the_clusters_id_is_stored),
 		TEST(the_daemon_ends_while_it_is_tried_again),
 	};
 	int32_t target;

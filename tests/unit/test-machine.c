@@ -179,6 +179,8 @@ static void what_stands_in_the_file_is_checked(void **state)
 		"machine 11223344-5566-7788-99aa-bbccddeeff012\n", "machine 11223344-5566-7788-99aa-bbccddeeffg1\n", "machine 1122334405566-7788-99aa-bbccddeeff01\n",
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\nmachine-id 1\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\nproduct --\n",
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\nproduct " MACHINE_ID "\n",
+		"machine 11223344-5566-7788-99aa-bbccddeeff01\ncluster 1\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\nother-cluster \n",
+		"machine 11223344-5566-7788-99aa-bbccddeeff01\ncluster 11223344-5566-7788-99aa-bbccddeeff01\ncluster-proposed 11223344-5566-7788-99aa-bbccddeeff02\n",
 	};
 
 	(void)state;

@@ -73,6 +73,7 @@ static struct {
 	struct ddr_quorum quorum;	/* what the quorum service reports */
 	bool may_lose, lost;
 	uint64_t ms;			/* that have passed */
+	unsigned int stores;		/* times that ids of the cluster were to be stored */
 	unsigned int told_waits;	/* times that something was said to be waited for, and the last of it; "": nothing */
 	char waits[512];
 	char why[256];
@@ -307,6 +308,14 @@ uint64_t ddr_now_ms(void)
 	return 1000 + play.ms;
 }
 
+/* The file of who this machine is. */
+void ddr_ident_cluster(struct ddr_ident *i, const struct ddr_cluster_ids *ids)
+{
+	i->id.cluster = *ids;
+	i->stored = false;
+	play.stores++;
+}
+
 /* ---- who listens ----------------------------------------------------------------- */
 
 /* An array that ends leaves from within what it is told. */
@@ -506,7 +515,7 @@ static inline bool mcast(struct ddr_transport *t, uint32_t number)
 }
 
 /* A process of node @node says hello, as one that speaks versions from @lowest on; it takes part in the array if @number is not 0. */
-static void says_hello_of(uint32_t node, uint32_t pid, uint16_t lowest, uint32_t number)
+static inline void says_hello_of(uint32_t node, uint32_t pid, uint16_t lowest, uint32_t number)
 {
 	struct ddr_node_msg msg = { .type = DDR_N_HELLO, .sender = node, .hello = { .lowest = lowest, .highest = lowest, .n = number ? 1 : 0 } };
 	uint8_t buf[DDR_NODE_MSG_MAX];
@@ -521,7 +530,7 @@ static void says_hello_of(uint32_t node, uint32_t pid, uint16_t lowest, uint32_t
 }
 
 /* Node @node has been in the array since before. */
-static void says_hello(uint32_t node, uint32_t pid)
+static inline void says_hello(uint32_t node, uint32_t pid)
 {
 	says_hello_of(node, pid, DDR_MSG_VERSION, pid);
 }

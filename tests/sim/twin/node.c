@@ -457,6 +457,17 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 		run(p, news, in);
 }
 
+/* And all daemons have the same. */
+bool node_has_id(const struct sim *s, const struct node *n)
+{
+	const struct ddr_daemon *d = twin_of(s, n)->d;
+
+	for (const struct proc *p = twin_proc; p < twin_proc + SIM_MAX_NODES; p++)
+		if (p->alive && memcmp(p->d->ident.id.cluster.id, d->ident.id.cluster.id, sizeof(d->ident.id.cluster.id)) != 0)
+			return false;
+	return d->ident.stored && (!d->transport->cluster || d->ident.id.cluster.agreed);
+}
+
 static void nothing(struct proc *p, const void *arg)
 {
 	(void)p;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The id of this node's cluster (lib/node/cluster.h): stores what the group has, and proposes one if it has none. See link.h.
+ *
+ * Must never: say in the group what is not stored yet.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <qb/qblog.h>
+#include <uuid/uuid.h>
+
+#include "daemon/base/daemon.h"
+#include "daemon/group/link_int.h"
+#include "lib/math/uuid.h"
+
+/* The quorum service has quorum, in the group's ring. */
+static bool quorate(const struct ddr_link *l)
+{
+	const struct ddr_quorum *q = ddr_corosync_quorum(l->d->corosync);
+
+	return l->group.ring_known && !l->group.held && q->quorate && ddr_link_ring(&q->ring) == l->group.ring;
+}
+
+static void on_stored(void *ctx)
+{
+	struct ddr_link *l = ctx;
+	bool before = ddr_link_begin_calls(l);
+
+	l->stores = false;
+	if (l->open) {
+		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);
+		ddr_link_flush(l);
+		ddr_link_cluster(l);
+	}
+	ddr_link_end_calls(l, before);
+}
+
+void ddr_link_cluster_begin(struct ddr_link *l)
+{
+	l->d->ident.changed = on_stored;
+	l->d->ident.ctx = l;
+	if (l->d->ident.stored)
+		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);
+}
+
+void ddr_link_cluster_end(struct ddr_link *l)
+{
+	l->d->ident.changed = NULL;
+}
+
+static void tell(const struct ddr_cluster_ids *old, const struct ddr_cluster_ids *next)
+{
+	char id[UUID_STR_LEN], other[UUID_STR_LEN];
+
+	uuid_unparse_lower(next->id, id);
+	uuid_unparse_lower(next->other, other);
+	if (memcmp(old->other, next->other, sizeof(old->other)) != 0)
+		qb_log(LOG_WARNING, "two clusters have met: this one has the id %s from now on, on all nodes; the other one was %s", id, other);
+	else if (next->agreed && !old->agreed)
+		qb_log(LOG_NOTICE, "the cluster has the id %s", id);
+}
+
+void ddr_link_cluster(struct ddr_link *l)
+{
+	const struct ddr_ident *ident = &l->d->ident;
+	struct ddr_cluster_ids next;
+	bool create;
+
+	/* with a file that must not be written, nothing would be kept */
+	if (!l->open || l->stores || !ident->stored || !quorate(l) || !ddr_cluster_next(&l->group, &next, &create))
+		return;
+	if (create && getrandom(next.id, sizeof(next.id), 0) != sizeof(next.id))
+		return;
+	tell(&ident->id.cluster, &next);
+	l->stores = true;
+	ddr_ident_cluster(&l->d->ident, &next);
+}
