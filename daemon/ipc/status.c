@@ -281,6 +281,16 @@ static struct json_object *unseen(const struct ddr_array *a, const struct ddr_sm
 	return json_object_new_string(text);
 }
 
+/* NULL: there is none. */
+static void add_uuid(struct json_object *o, const char *key, const uint8_t *uuid)
+{
+	char text[UUID_STR_LEN];
+
+	if (uuid)
+		uuid_unparse_lower(uuid, text);
+	add_text_or_null(o, key, uuid ? text : NULL);
+}
+
 /* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
@@ -316,6 +326,8 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	for (uint32_t i = 0; running && i < st->n_nodes && i < DDR_SM_MAX_NODES; i++)
 		add_node(a, nodes, st->node[i].id, states[st->node[i].state], st->node[i].slot);
 	add_text(o, "transport", a->d->transport->name);
+	add_uuid(o, "id", ddr_ident_cluster_id(&a->d->ident, a->d->transport->cluster));
+	add_uuid(o, "machine", a->d->ident.id.machine);
 	add_number(o, "node", a->d->transport->node(a->d));
 	json_object_object_add(o, "quorate", json_object_new_boolean(st->quorate));
 	add_text(o, "fencing", !a->d->transport->cluster ? "none" : a->d->conf.fence_command[0] == '/' ? "command" : a->d->conf.fence_command);

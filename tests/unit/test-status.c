@@ -83,6 +83,8 @@ static int setup(void **state)
 	memset(region, 0, sizeof(region));
 	ops = (struct ddr_transport_ops){ .name = "local", .node = own_node, .node_name = node_name };
 	d.transport = &ops;
+	memset(&d.ident, 0, sizeof(d.ident));
+	d.ident.id.machine[0] = 1;
 	snprintf(d.conf.fence_command, sizeof(d.conf.fence_command), "none");
 	schedule = loading = NULL;
 	due = UINT64_MAX;
@@ -160,6 +162,11 @@ static void status_of_a_healthy_array(void **state)
 	is("jobs", "[]");
 	is("suspect", "[]");
 	is("cluster/fencing", "\"none\"");
+	is("cluster/id", "null");				/* the id of this machine could not be stored yet */
+	is("cluster/machine", "\"01000000-0000-0000-0000-000000000000\"");
+	d.ident.stored = true;
+	look();
+	is("cluster/id", "\"01000000-0000-0000-0000-000000000000\"");	/* without a cluster the machine is one of its own */
 	is("cluster/writer", "null");
 	is("cluster/waits", "null");
 	is("cluster/nodes", "[{\"id\":3,\"name\":\"n3\",\"state\":\"active\",\"slot\":0}]");
@@ -394,6 +401,14 @@ static void nodes_of_a_cluster(void **state)
 	status.wait = "the array waits.";
 	look();
 	is("cluster/nodes", "[{\"id\":3,\"name\":\"n3\",\"state\":\"active\",\"slot\":1},{\"id\":7,\"name\":\"n7\",\"state\":\"fencing\",\"slot\":null}]");
+	is("cluster/id", "null");
+	d.ident.stored = true;
+	d.ident.id.cluster = (struct ddr_cluster_ids){ .id = { 2 } };
+	look();
+	is("cluster/id", "null");				/* it is proposed */
+	d.ident.id.cluster.agreed = true;
+	look();
+	is("cluster/id", "\"02000000-0000-0000-0000-000000000000\"");
 	is("cluster/fencing", "\"command\"");	/* its arguments may be secret */
 	is("cluster/writer", "7");
 	is("cluster/waits", "\"the array waits.\"");
