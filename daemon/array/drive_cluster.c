@@ -51,7 +51,7 @@ static void note_lost(struct ddr_array *a, const uint32_t *nodes, uint32_t n, ui
 	}
 }
 
-static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, const uint8_t *fences, uint32_t n, uint64_t ring)
 {
 	struct ddr_array *a = ctx;
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_VIEW);
@@ -65,6 +65,7 @@ static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint
 	in->n_nodes = n < DDR_SM_MAX_NODES ? n : DDR_SM_MAX_NODES;
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	memcpy(in->pids, pids, in->n_nodes * sizeof(*pids));
+	memcpy(in->fences, fences, in->n_nodes * sizeof(*fences));
 	in->quorate = !a->d->transport->cluster;
 	in->ring = ring;
 	in->version = a->cluster.version;

@@ -326,6 +326,7 @@ static int connect_link(struct ddr_link *l)
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
 	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
+	l->group.fences = strcmp(l->d->conf.fence_command, DDR_FENCE_NONE) == 0 ? DDR_FENCES_NO : DDR_FENCES_YES;
 	l->outs = 0;
 	ddr_group_machine(&l->group, l->d->ident.id.machine);
 	ddr_link_cluster_begin(l);

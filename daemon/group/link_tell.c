@@ -142,7 +142,7 @@ static void tell_views(struct ddr_link *l, unsigned int i)
 			if (l->rider[i] == r && v.version)
 				r->events->version(r->ctx, v.version);
 			if (l->rider[i] == r)
-				r->events->view(r->ctx, v.node, v.number, v.n, v.ring);
+				r->events->view(r->ctx, v.node, v.number, v.fences, v.n, v.ring);
 		}
 	}
 }

@@ -19,10 +19,11 @@ struct ddr_daemon;
 struct ddr_transport_events {
 	/*
 	 * A new view: node ids in ascending order, and a number of each: a node that left the array and came back has another one.
+	 * @fences: of each, whether it can fence others (enum ddr_fences).
 	 * @ring: the membership of the cluster that it belongs to; a process that joins or leaves changes the view but not the ring.
 	 * If a node left and joined in one event, a view without it is delivered in between.
 	 */
-	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *numbers, uint32_t n, uint64_t ring);
+	void (*view)(void *ctx, const uint32_t *nodes, const uint32_t *numbers, const uint8_t *fences, uint32_t n, uint64_t ring);
 	/* A verdict has excluded the daemon of this node. Before the view without it. */
 	void (*excluded)(void *ctx, uint32_t node);
 	/* The last report of the quorum service: the cluster's members, and the ring. May come before or after the view. */

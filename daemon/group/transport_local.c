@@ -41,6 +41,7 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 	struct local *t = data;
 	unsigned int n = t->queue.n;	/* messages that are sent meanwhile are delivered in the next round */
 	const uint32_t no_pid = 0;
+	const uint8_t fences = DDR_FENCES_NO;
 	uint8_t msg[DDR_SM_MSG_MAX];
 	uint64_t count;
 
@@ -49,7 +50,7 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 		qb_perror(LOG_ERR, "reading an eventfd");
 	if (!t->joined) {
 		t->joined = true;
-		t->events->view(t->ctx, &t->node, &no_pid, 1, 1);
+		t->events->view(t->ctx, &t->node, &no_pid, &fences, 1, 1);
 	}
 	while (n--) {
 		uint32_t len = ddr_queue_first(&t->queue, msg);

@@ -148,10 +148,15 @@ enum ddr_map_op {
 
 /* Flags of the HELLO of a node. */
 #define DDR_NODE_FIRST		1u		/* none of the sender has been delivered yet */
+#define DDR_NODE_FENCES		2u		/* the sender can fence other nodes */
+#define DDR_NODE_FENCES_NOT	4u		/* it cannot. A release that does not know these two sets neither, and takes turns in any case */
+
+/* Can a node fence others, by these flags? The first one is that of a release that does not say it. */
+enum ddr_fences { DDR_FENCES_UNSAID, DDR_FENCES_YES, DDR_FENCES_NO };
 
 enum ddr_node_msg_type {
 	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u16 lowest, u16 highest format of
-					 * superblocks that it knows, u32 n, u32 x, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_FIRST), u64 ring,
+					 * superblocks that it knows, u32 n, u32 x, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_*), u64 ring,
 					 * u32 node, u32 pid: of the round (lib/node/version.h); then n times what RIDE has: the arrays in which it takes part; then
 					 * x times (u32 node, u32 pid): processes of the group that are excluded */
 	DDR_N_RIDE		= 2,	/* u8[16] array uuid, u32 number (not 0), u32 0: the sender takes part in the array from here on */

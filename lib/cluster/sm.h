@@ -84,7 +84,7 @@ enum ddr_in_type {
 	DDR_IN_TICK,		/* now_ms; value: seconds since 1970, for the reports of verify alone */
 
 	/* group; the local transport gives one VIEW with itself, quorate, at start */
-	DDR_IN_VIEW,		/* nodes[], pids[], n_nodes, ring; quorate only without a cluster */
+	DDR_IN_VIEW,		/* nodes[], pids[], fences[], n_nodes, ring; quorate only without a cluster */
 	DDR_IN_EXCLUDED,	/* node: a verdict has excluded its daemon. Before the view without it */
 	DDR_IN_MSG,		/* node (sender), msg, msg_len */
 	DDR_IN_FENCED,		/* answer to FENCE: node, failure, result (0: it is dead, and was cut off after it failed) */
@@ -176,6 +176,7 @@ struct ddr_input {
 	uint32_t node;
 	uint32_t nodes[DDR_SM_MAX_QUORUM];	/* of a view DDR_SM_MAX_NODES at most */
 	uint32_t pids[DDR_SM_MAX_NODES];	/* of nodes[i]; 0 without a cluster */
+	uint8_t fences[DDR_SM_MAX_NODES];	/* of nodes[i]: enum ddr_fences; the same on all nodes */
 	uint16_t version;		/* of a view: of the messages in it; 0: DDR_MSG_VERSION */
 	uint32_t n_nodes;
 	bool quorate;
@@ -331,8 +332,8 @@ struct ddr_sm_config {
 	bool several;		/* the cluster has several nodes, or may have: the array then belongs to such a cluster */
 	bool adopt;		/* the operator asserts that no other machine uses the disks: an array of such a cluster is served here all the same,
 				 * and its nodes' dirty regions are taken over. Without this and without @several such an array is refused */
-	bool fencing;		/* fencing is configured (a command, or a cluster manager): FENCE is emitted. Otherwise recovery waits
-				 * for OP_FENCE_ACK, and says so */
+	bool fencing;		/* fencing is configured (a command, or a cluster manager): FENCE is emitted. If no node of the view has it,
+				 * recovery waits for OP_FENCE_ACK, and says so */
 };
 
 /* Memory that an instance needs, in bytes, for this array; all of it is given to ddr_sm_init(). */
@@ -397,13 +398,15 @@ enum ddr_sm_wait {
 	DDR_SM_WAIT_NOTHING,
 	DDR_SM_WAIT_FENCED,		/* a node is lost */
 	DDR_SM_WAIT_EXCLUDED,		/* a node is lost, and does not return before it is fenced */
-	DDR_SM_WAIT_ACK,		/* a node is lost, and the operator has to confirm that it is dead */
+	DDR_SM_WAIT_ACK,		/* a node is lost, no node can fence it, and the operator has to confirm that it is dead */
+	DDR_SM_WAIT_FAILS,		/* a node is lost, and every node that can fence has failed; ACK and FAILS end with a command that lacks the node's id */
 	DDR_SM_WAIT_QUORUM,
 	DDR_SM_WAIT_VIEW,		/* the agreement of all nodes of the view */
 	DDR_SM_WAIT_STATE,		/* the state, which another node sends */
 	/* of DDR_EV_WAIT alone */
 	DDR_SM_WAIT_TOLD_ACK,
 	DDR_SM_WAIT_TOLD_NEXT,
+	DDR_SM_WAIT_TOLD_FAILS,
 };
 const char *ddr_sm_wait_text(enum ddr_sm_wait wait);
 

@@ -37,6 +37,52 @@ struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id)
 	return NULL;
 }
 
+/* Does a daemon of a release that does not say whether it can fence take part? It counts all nodes, so all do. */
+static bool some_unsaid(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].fences == DDR_FENCES_UNSAID)
+			return true;
+	return false;
+}
+
+/* Can it fence that node? A node that is back and has not started is lost; if it fenced itself, nobody would hear of it. */
+static bool able(const struct ddr_sm_viewer *v, const struct ddr_sm_node *n)
+{
+	return v->fences == DDR_FENCES_YES && v->id != n->id;
+}
+
+bool ddr_sm_fences_in_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_sm_viewer *v)
+{
+	return v->synced && !v->other && !ddr_sm_excluded(sm, v->id) && (able(v, n) || some_unsaid(sm));
+}
+
+uint32_t ddr_sm_fencers(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		count += ddr_sm_fences_in_turn(sm, n, &sm->own.c.view[i]);
+	return count;
+}
+
+bool ddr_sm_nobody_fences(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	if (some_unsaid(sm))
+		return !sm->own.c.fencing;
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (able(&sm->own.c.view[i], n) && !sm->own.c.view[i].other && !ddr_sm_excluded(sm, sm->own.c.view[i].id))
+			return false;
+	return true;
+}
+
+bool ddr_sm_all_failed(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	uint32_t fencers = ddr_sm_fencers(sm, n);
+
+	return fencers && n->attempt >= fencers;
+}
+
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id)
 {
 	for (uint32_t i = 0; i < sm->own.c.q_n; i++)

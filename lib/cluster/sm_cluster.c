@@ -71,6 +71,7 @@ static void view_sort(struct ddr_sm *sm, const struct ddr_input *in)
 		memset(&c->view[j], 0, sizeof(c->view[j]));
 		c->view[j].id = in->nodes[i];
 		c->view[j].pid = in->pids[i];
+		c->view[j].fences = in->fences[i];
 	}
 	c->view_name = ddr_sm_mix(in->ring);
 	if (sm->own.version != DDR_MSG_UNNAMED)	/* the same nodes agree anew when their version changes */

@@ -5,7 +5,8 @@
  * A node that leaves the view without LEAVE is lost. It counts in every
  * agreement as one that has not answered, until its START (its daemon is back and has
  * declared what its kernel holds), or a FENCED for this very failure, is delivered. If a verdict
- * has excluded it, only a FENCED counts. The lowest node fences; if that fails, the next one, and so on, without end.
+ * has excluded it, only a FENCED counts. The lowest node that can fence does so; if that fails,
+ * the next one, and so on, without end. Once each has failed, a pause precedes each further attempt.
  *
  * Must never: treat a node as dead on its own word, on a proof of an earlier failure, or
  * because its daemon is gone (rules 6, 7).
@@ -14,21 +15,30 @@
 
 /* ---- fencing ---------------------------------------------------------------- */
 
-/* Which node's turn it is: the nodes of the view that have the state, by id, one after the other. */
+#define PAUSE_MS	3000u	/* before the first attempt after each node has failed; it doubles up to ... */
+#define PAUSE_MOST_MS	60000u
+
+/* Which node's turn it is: those that take turns, by id, one after the other. */
 static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
-	uint32_t able = 0, at = 0;
+	uint32_t able = ddr_sm_fencers(sm, n), at = 0;
 
-	for (uint32_t i = 0; i < sm->own.c.n_view; i++) {
-		const struct ddr_sm_viewer *v = &sm->own.c.view[i];
+	if (!able || !ddr_sm_fences_in_turn(sm, n, ddr_sm_viewer(sm, sm->node)))
+		return false;
+	for (uint32_t i = 0; sm->own.c.view[i].id != sm->node; i++)
+		at += ddr_sm_fences_in_turn(sm, n, &sm->own.c.view[i]);
+	return n->attempt % able == at;
+}
 
-		if (!v->synced || v->other || ddr_sm_excluded(sm, v->id))
-			continue;
-		if (v->id == sm->node)
-			at = able;
-		able++;
-	}
-	return able && !ddr_sm_excluded(sm, sm->node) && n->attempt % able == at;
+/* How long the nodes wait after the attempt that has just failed. */
+static uint64_t pause_ms(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	uint32_t again;
+
+	if (!ddr_sm_all_failed(sm, n))
+		return 0;
+	again = n->attempt - ddr_sm_fencers(sm, n);
+	return again < 5 && PAUSE_MS << again < PAUSE_MOST_MS ? PAUSE_MS << again : PAUSE_MOST_MS;
 }
 
 static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
@@ -55,12 +65,13 @@ static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 		ddr_sm_send(sm, &msg);
 		return;
 	}
-	if (!sm->own.c.fencing && !ddr_sm_peer(sm, n)->wait_told && due(sm, n)) {
+	if (ddr_sm_nobody_fences(sm, n) && !ddr_sm_peer(sm, n)->wait_told && due(sm, n)) {
 		ddr_sm_peer(sm, n)->wait_told = true;
 		out = ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_ACK));
 		out->b = n->id;
 	}
-	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || !our_turn(sm, n) || !due(sm, n))
+	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || !our_turn(sm, n) || !due(sm, n) ||
+	    !ddr_sm_time(sm, ddr_sm_peer(sm, n)->again_at))
 		return;
 	ddr_sm_peer(sm, n)->asked = n->failure;
 	out = ddr_sm_out(sm, DDR_OUT_FENCE);
@@ -118,18 +129,23 @@ void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uin
 
 void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fenced_answer answer, const struct ddr_order_dead *dead)
 {
+	const struct ddr_sm_node *n;
 	struct ddr_sm_peer *p;
+	bool all;
 
 	if (answer == DDR_FA_DEAD)
 		ddr_sm_nodes_dead(sm, dead, msg->fenced.how);
 	if (answer != DDR_FA_NEXT)
 		return;
-	p = &sm->own.peer[ddr_sm_node_at(sm, msg->fenced.node)];
+	n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->fenced.node)];
+	p = &sm->own.peer[n - sm->shared.nodes];
+	p->again_at = sm->now + pause_ms(sm, n);
+	all = ddr_sm_all_failed(sm, n);
 	if (p->how == DDR_FENCED_FAILED) {
 		p->how = 0;
 		p->how_sent = false;
 	}
-	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_NEXT))->b = msg->fenced.node;
+	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(all ? DDR_SM_WAIT_TOLD_FAILS : DDR_SM_WAIT_TOLD_NEXT))->b = msg->fenced.node;
 	sm->again = true;
 }
 

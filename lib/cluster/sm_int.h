@@ -161,6 +161,14 @@ static inline bool ddr_sm_writes(const struct ddr_sm *sm)
 }
 
 struct ddr_sm_viewer *ddr_sm_viewer(const struct ddr_sm *sm, uint32_t id);
+/* Does @v take its turn to fence the lost node @n? It has the state, can fence, and is another node. All nodes answer alike. */
+bool ddr_sm_fences_in_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n, const struct ddr_sm_viewer *v);
+/* How many do. */
+uint32_t ddr_sm_fencers(const struct ddr_sm *sm, const struct ddr_sm_node *n);
+/* Can no node of the view fence this lost one, as far as we know? */
+bool ddr_sm_nobody_fences(const struct ddr_sm *sm, const struct ddr_sm_node *n);
+/* Have as many attempts to fence this lost node failed as there are nodes that fence? */
+bool ddr_sm_all_failed(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);
 
 /* ---- sm_state_codec.c --------------------------------------------------------------- */

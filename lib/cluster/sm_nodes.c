@@ -61,6 +61,7 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node 
 	ddr_sm_peer(sm, n)->lost_at = sm->now;
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
 	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
+	ddr_sm_peer(sm, n)->again_at = 0;
 	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot of the dirty log and is absent" :
 			   v && v->other ? "it started again with another state" : NULL);
 	out->a = n->failure;
@@ -139,7 +140,7 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_n
 static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct ddr_sm_node *n, uint32_t slot)
 {
 	if (n->lost)
-		return ddr_sm_peer(sm, n)->asked || ddr_sm_peer(sm, n)->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
+		return n->attempt || ddr_sm_peer(sm, n)->asked || ddr_sm_peer(sm, n)->how ? DDR_NS_FENCING : DDR_NS_SUSPECT;
 	if (slot != DDR_SM_NO_SLOT && (sm->shared.rec >> slot & 1))
 		return DDR_NS_RECOVERING;
 	if (n->started)
@@ -163,7 +164,8 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !wait) {
-			wait = !sm->own.c.fencing ? DDR_SM_WAIT_ACK : n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
+			wait = ddr_sm_nobody_fences(sm, n) ? DDR_SM_WAIT_ACK : ddr_sm_all_failed(sm, n) ? DDR_SM_WAIT_FAILS :
+			       n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
 			st->wait_node = n->id;
 		}
 	}

@@ -308,6 +308,7 @@ struct ddr_sm_peer {
 	uint64_t asked;			/* failure for which FENCE was sent */
 	uint32_t how;			/* FENCED is to be sent */
 	bool how_sent, wait_told;
+	uint64_t again_at;		/* ms: FENCE is not sent earlier */
 };
 
 /* A node of the process group's view, as described by its own HELLO. */
@@ -319,6 +320,7 @@ struct ddr_sm_viewer {
 	bool active;			/* it takes part */
 	bool alone;			/* it knows of no other node that has its epoch */
 	bool undo;			/* it can take its last agreement back */
+	uint8_t fences;			/* enum ddr_fences, by the view */
 	uint32_t epoch, shared, undo_epoch;
 	uint64_t history, undo_history;
 };

@@ -20,7 +20,10 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 	case DDR_SM_WAIT_EXCLUDED:
 		return "was declared dead: its regions wait until it is fenced, even if its daemon runs again";
 	case DDR_SM_WAIT_ACK:
-		return "is lost and fencing is off: make sure that it is powered off, then type ddraid fence-ack";
+		return "is lost and no node can fence it: make sure that it is powered off, then type ddraid fence-ack";
+	case DDR_SM_WAIT_FAILS:
+		return "is lost and cannot be fenced; all nodes with a fence_command have failed and try again: correct that, or make sure that it is "
+		       "powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_QUORUM:
 		return "no quorum: I/O is frozen until more nodes of the cluster are up";
 	case DDR_SM_WAIT_VIEW:
@@ -28,9 +31,12 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 	case DDR_SM_WAIT_STATE:
 		return "this node is receiving the state of the group";
 	case DDR_SM_WAIT_TOLD_ACK:
-		return "a node is lost and fencing is off: make sure that it is powered off, then type ddraid fence-ack";
+		return "it is lost and no node can fence it: make sure that it is powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_TOLD_NEXT:
 		return "fencing failed; the next node tries";
+	case DDR_SM_WAIT_TOLD_FAILS:
+		return "fencing failed on every node that can; it is tried again after a pause of up to 60 s. If that does not help, make sure that the "
+		       "node is powered off, then type ddraid fence-ack";
 	}
 	return NULL;
 }

@@ -134,6 +134,7 @@ static void hello(struct ddr_group *g, struct ddr_group_process *p, const struct
 {
 	g->changed |= !p->heard || !p->said;
 	p->heard = p->said = true;
+	p->fences = h->flags & DDR_NODE_FENCES ? DDR_FENCES_YES : h->flags & DDR_NODE_FENCES_NOT ? DDR_FENCES_NO : DDR_FENCES_UNSAID;
 	ddr_version_hello(g, p, h);
 	/* also by one that is excluded itself: those who have joined since do not know that yet, and all must know the same */
 	for (uint32_t i = 0; i < h->n_out; i++) {
@@ -411,6 +412,7 @@ static size_t encode_hello(const struct ddr_group *g, struct ddr_node_msg *m, ui
 	struct ddr_node_hello *h = &m->hello;
 
 	ddr_version_say(g, h);
+	h->flags |= g->fences == DDR_FENCES_YES ? DDR_NODE_FENCES : g->fences == DDR_FENCES_NO ? DDR_NODE_FENCES_NOT : 0;
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
 		if (g->array[i].stage == DDR_GROUP_RIDES)
 			h->ride[h->n++] = g->array[i].ride;
@@ -508,6 +510,13 @@ static bool counts(const struct ddr_group *g, const struct ddr_group_process *p,
 	return true;
 }
 
+static void move_entry(struct ddr_group_view *v, uint32_t to, uint32_t from)
+{
+	v->node[to] = v->node[from];
+	v->number[to] = v->number[from];
+	v->fences[to] = v->fences[from];
+}
+
 /* False: they are too many. */
 static bool gather(const struct ddr_group *g, const struct ddr_group_array *a, struct ddr_group_view *v)
 {
@@ -521,12 +530,11 @@ static bool gather(const struct ddr_group *g, const struct ddr_group_array *a, s
 			continue;
 		if (v->n == DDR_GROUP_NODES)
 			return false;
-		for (; at > 0 && v->node[at - 1] > p->id.node; at--) {
-			v->node[at] = v->node[at - 1];
-			v->number[at] = v->number[at - 1];
-		}
+		for (; at > 0 && v->node[at - 1] > p->id.node; at--)
+			move_entry(v, at, at - 1);
 		v->node[at] = p->id.node;
 		v->number[at] = p->ride[ride].number;
+		v->fences[at] = p->fences;
 		v->n++;
 	}
 	return true;
@@ -550,8 +558,7 @@ static void drop_changed(const struct ddr_group_view *told, struct ddr_group_vie
 
 		if (was >= 0 && told->number[was] != v->number[i])
 			continue;
-		v->node[n] = v->node[i];
-		v->number[n++] = v->number[i];
+		move_entry(v, n++, i);
 	}
 	v->n = n;
 }
@@ -566,8 +573,7 @@ static void keep_known(const struct ddr_group_view *told, struct ddr_group_view 
 
 		if (was < 0 || told->number[was] != v->number[i])
 			continue;
-		v->node[n] = v->node[i];
-		v->number[n++] = v->number[i];
+		move_entry(v, n++, i);
 	}
 	v->n = n;
 }

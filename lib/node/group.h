@@ -47,6 +47,7 @@ struct ddr_group_process {
 	bool heard;			/* it has said hello: it is a ddraidd */
 	bool said;			/* and has done so since the last process joined */
 	struct ddr_group_vote vote;
+	uint8_t fences;			/* enum ddr_fences, by its hello: the same as long as it lives */
 	uint32_t n;			/* arrays in which it takes part */
 	struct ddr_ride ride[DDR_NODE_RIDES];
 	struct ddr_silence silence;
@@ -56,6 +57,7 @@ struct ddr_group_process {
 struct ddr_group_view {
 	uint32_t n;
 	uint32_t node[DDR_GROUP_NODES], number[DDR_GROUP_NODES];
+	uint8_t fences[DDR_GROUP_NODES];	/* enum ddr_fences */
 	uint64_t ring;
 	uint16_t version;		/* of its messages; 0: they have none in common */
 };
@@ -79,6 +81,7 @@ struct ddr_group_array {
 
 struct ddr_group {
 	struct ddr_group_id self;
+	enum ddr_fences fences;		/* what our hello says; the owner sets it after ddr_group_init(), and then leaves it alone */
 	struct ddr_group_version use;
 	uint32_t rides;			/* so many that were begun here */
 	struct ddr_group_process process[DDR_GROUP_PROCESSES];

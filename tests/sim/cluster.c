@@ -202,6 +202,7 @@ bool cluster_deliver(struct sim *s, struct node *n)
 		in.n_nodes = e.n;
 		memcpy(in.nodes, e.nodes, e.n * sizeof(e.nodes[0]));
 		memcpy(in.pids, e.pids, e.n * sizeof(e.pids[0]));
+		memset(in.fences, s->fencing ? DDR_FENCES_YES : DDR_FENCES_NO, e.n);
 		n->quorate = n->q_quorate && n->q_ring == n->v_ring;
 		sim_trace(s, "node %u: view of %u, ring %llu", n->id, e.n, (unsigned long long)e.ring);
 	}

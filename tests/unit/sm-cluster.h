@@ -33,6 +33,7 @@ struct cx_node {
 	uint32_t pid;
 	uint64_t cookie, view;
 	uint64_t room;			/* bytes of member 1, the smallest, as it sees it */
+	enum ddr_fences fences;		/* as its daemon's hello has it; that of cfg.fencing is apart from it */
 	struct ddr_output log[CX_MAX];	/* everything since cx_forget() */
 	bool open[CX_MAX];
 	uint32_t n;
@@ -334,6 +335,7 @@ static inline void cx_view(struct cx *c, uint32_t mask, uint32_t machines, bool 
 		if (!(mask >> i & 1) || !c->node[i].sm)
 			continue;
 		view.nodes[view.n_nodes] = i + 1;
+		view.fences[view.n_nodes] = (uint8_t)c->node[i].fences;
 		view.pids[view.n_nodes++] = c->node[i].pid;
 		ids |= 2ull << i;
 	}

@@ -73,12 +73,14 @@ static void the_version_is_given_on(void **state)
 {
 	struct ddr_array *a = begin(true);
 	const uint32_t node = 1, number = 7;
+	const uint8_t fences = DDR_FENCES_YES;
 
 	(void)state;
 	ddr_drive_transport_events.version(a, 99);
-	ddr_drive_transport_events.view(a, &node, &number, 1, 9);
+	ddr_drive_transport_events.view(a, &node, &number, &fences, 1, 9);
 	assert_int_equal(play.last.type, DDR_IN_VIEW);
 	assert_int_equal(play.last.version, 99);
+	assert_int_equal(play.last.fences[0], DDR_FENCES_YES);
 	assert_false(ddr_drive_transport_events.complete(a));
 	play.complete = true;
 	assert_true(ddr_drive_transport_events.complete(a));

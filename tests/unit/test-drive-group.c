@@ -36,11 +36,12 @@ static void a_node_that_fails_often_is_one_question(void **state)
 static uint64_t view(struct ddr_array *a, uint32_t nodes, uint64_t ring)
 {
 	uint32_t node[4], pid[4] = { 11, 12, 13, 14 }, n = 0;
+	const uint8_t fences[4] = { DDR_FENCES_YES, DDR_FENCES_YES, DDR_FENCES_YES };
 
 	for (uint32_t i = 1; i < 4; i++)
 		if (nodes >> i & 1)
 			node[n++] = i;
-	ddr_drive_transport_events.view(a, node, pid, n, ring);
+	ddr_drive_transport_events.view(a, node, pid, fences, n, ring);
 	return play.now;
 }
 

@@ -162,6 +162,44 @@ static void who_comes_back_is_seen_when_all_are_known(void **state)
 	assert_int_equal(v.node[1], 3);
 }
 
+static void says_flags(uint32_t node, uint32_t pid, uint16_t flags)
+{
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node, .hello = { .lowest = 1, .highest = 1, .n = 1, .round = g.use.round, .version = g.use.version } };
+
+	m.hello.flags = flags;
+	m.hello.ride[0] = ride_of(0, node);
+	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
+}
+
+/* Finding T10: a view says of each of its nodes whether it can fence, as the node's hello has it; the flags of later releases change nothing. */
+static void a_view_says_who_can_fence(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 4, 400 }, { 3, 300 }, { 2, 200 } };
+	struct ddr_group_view v;
+
+	(void)state;
+	begin_with(now, 1);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.fences[0], DDR_FENCES_UNSAID);
+	g.fences = DDR_FENCES_NO;
+	members_of(now, 4, NULL, 0, true);
+	ddr_group_ring(&g, 2);
+	send_all();
+	says_flags(4, 400, DDR_NODE_FENCES);
+	says_flags(3, 300, DDR_NODE_FENCES_NOT | 0x8000);
+	says_flags(2, 200, 0x4000);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 4);
+	for (uint32_t i = 0; i < v.n; i++)
+		assert_int_equal(v.fences[i], v.node[i] == 4 ? DDR_FENCES_YES : v.node[i] == 2 ? DDR_FENCES_UNSAID : DDR_FENCES_NO);
+	members_of(now, 2, NULL, 0, false);		/* they move up */
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	for (uint32_t i = 0; i < v.n; i++)
+		assert_int_equal(v.fences[i], v.node[i] == 4 ? DDR_FENCES_YES : DDR_FENCES_NO);
+}
+
 /* Nobody takes part before he knows who else does: this node waits for each hello, and says for whose. */
 static void a_new_process_waits_for_every_hello(void **state)
 {
@@ -629,7 +667,7 @@ int main(void)
 		cmocka_unit_test(the_version_follows_who_is_there),
 		cmocka_unit_test(the_version_waits_for_the_lost),
 		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
-		cmocka_unit_test(more_nodes_than_a_view_has),
+		cmocka_unit_test(more_nodes_than_a_view_has), cmocka_unit_test(a_view_says_who_can_fence),
 		cmocka_unit_test(hostile_messages),
 		cmocka_unit_test(hostile_verdicts),
 	};

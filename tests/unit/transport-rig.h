@@ -329,8 +329,10 @@ static void told(void)
 		t->ops->leave(t);
 }
 
-static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t ring)
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, const uint8_t *fences, uint32_t n, uint64_t ring)
 {
+	for (uint32_t i = 0; i < n; i++)	/* the other nodes of the rig do not say it */
+		assert_int_equal(fences[i], nodes[i] == ddr_corosync_node(NULL) ? DDR_FENCES_YES : DDR_FENCES_UNSAID);
 	(void)ctx;
 	play.views++;
 	play.ring = ring;

@@ -51,8 +51,9 @@ uint64_t ddr_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, uint32_t n, uint64_t r)
+static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, const uint8_t *fences, uint32_t n, uint64_t r)
 {
+	(void)fences;
 	(void)ctx;
 	ring = r;
 	printf("view %" PRIx64, r);
