@@ -248,6 +248,17 @@ void finding_fences(struct sim *s, uint32_t by, uint32_t id, bool by_hand)
 		sim_violation(s, "%s: node %u wants node %u fenced, which was fenced and recovered, and has not started since", name[s->finding], by, id);
 }
 
+/* T10: no node that is there can fence the lost one, and this one says so. */
+bool finding_asks_operator(const struct sim *s, const struct node *n)
+{
+	static struct ddr_sm_status st;
+
+	if (s->finding != FINDING_T10 || !s->fencing || !n->sm)
+		return false;
+	ddr_sm_get_status(n->sm, &st);
+	return st.wait_for == DDR_SM_WAIT_ACK;
+}
+
 void finding_no_rest(struct sim *s)
 {
 	static const char *const what[FINDINGS] = {

@@ -540,6 +540,8 @@ void cluster_calm(struct sim *s)
 			cluster_power_on(s, n);
 		else if (s->fencing ? cluster_fence_event(s) : (sim_chance(s, 200) && (cluster_operator_fences(s, n), true)))
 			continue;
+		else if (finding_asks_operator(s, n) && sim_chance(s, 200) && cluster_operator_fences(s, n))
+			continue;
 		else if ((!n->gave_up || sim_chance(s, 200)) && cluster_daemon_start(s, n))	/* by the operator, who sees why */
 			continue;
 		else if (sim_chance(s, 40))

@@ -539,6 +539,7 @@ void finding_recovered(struct sim *s, uint32_t slot, bool delivered);
 /* A node wants another one fenced. */
 void finding_fences(struct sim *s, uint32_t by, uint32_t id, bool by_hand);
 /* The nodes do not come to rest. */
+bool finding_asks_operator(const struct sim *s, const struct node *n);
 void finding_no_rest(struct sim *s);
 
 /* ---- checkers ------------------------------------------------------------------ */
