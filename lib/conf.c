@@ -479,6 +479,14 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 	return buf;
 }
 
+bool ddr_conf_wants_name(const struct ddr_conf *conf)
+{
+	for (const char *s = conf->fence_command; (s = strchr(s, '%')) && s[1]; s += 2)
+		if (s[1] == 'N')
+			return true;
+	return false;
+}
+
 void ddr_conf_dump(const struct ddr_conf *conf, FILE *out)
 {
 	char buf[DDR_CONF_PATH_MAX];

@@ -106,6 +106,9 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist,
 /* The value of @opt in @conf as it would stand in the file. Returns @buf. */
 const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option *opt, char *buf, size_t size);
 
+/* Does the fence_command have a %N, for which there is nothing if the node's name is not known? */
+bool ddr_conf_wants_name(const struct ddr_conf *conf);
+
 /* All options with their values, as a file that ddr_conf_load() takes. */
 void ddr_conf_dump(const struct ddr_conf *conf, FILE *out);
 

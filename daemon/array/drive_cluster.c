@@ -16,8 +16,6 @@
 #include "daemon/disk/reload.h"
 #include "daemon/group/fence.h"
 
-#define FENCE_PAUSE_MS	1000u	/* between a failed attempt and its answer, since the next attempt follows at once */
-
 /* ---- the group ------------------------------------------------------------------- */
 
 /*
@@ -323,22 +321,28 @@ void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms)
 
 /* ---- fencing --------------------------------------------------------------------- */
 
+/* The state machine decides when and where the next attempt follows. */
+static void fence_failed(struct ddr_array *a, uint32_t node, const char *why)
+{
+	char name[DDR_NODE_NAME_LEN], text[DDR_ERROR_LEN];
+
+	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; retrying", node, a->d->transport->node_name(a->d, node, name, sizeof(name)),
+		 why);
+	ddr_event_plain(a, LOG_ERR, "fence-failed", text);
+}
+
 static void on_fenced(void *ctx, uint32_t node, uint64_t failure, int result, const char *why)
 {
 	struct ddr_array *a = ctx;
 	char name[DDR_NODE_NAME_LEN], text[DDR_ERROR_LEN];
 
-	a->d->transport->node_name(a->d, node, name, sizeof(name));
-	if (result == 0) {
-		snprintf(text, sizeof(text), "node %u (%s) was fenced", node, name);
+	if (result) {
+		fence_failed(a, node, why);
+	} else {
+		snprintf(text, sizeof(text), "node %u (%s) was fenced", node, a->d->transport->node_name(a->d, node, name, sizeof(name)));
 		ddr_event_plain(a, LOG_NOTICE, "fenced", text);
-		give_fenced(a, node, failure, 0);
-		return;
 	}
-	snprintf(text, sizeof(text), "fencing of node %u (%s) failed: %s; retrying", node, name, why);
-	ddr_event_plain(a, LOG_ERR, "fence-failed", text);
-	answer_later(a, &(struct ddr_array_answer){ .used = true, .type = DDR_IN_FENCED, .node = node, .failure = failure,
-						    .result = result, .due_ms = ddr_now_ms() + FENCE_PAUSE_MS });
+	give_fenced(a, node, failure, result);
 }
 
 static uint64_t lost_at(const struct ddr_array *a, uint32_t node)
@@ -349,26 +353,46 @@ static uint64_t lost_at(const struct ddr_array *a, uint32_t node)
 	return ddr_now_ms();
 }
 
+/*
+ * Why no agent may be called for the node; NULL: it may. @name: what it is told, or "" if no name is known. A machine that came back under
+ * another id has its old name: an agent that is called with it switches off the machine that runs, and the old failure counts as fenced.
+ */
+static const char *not_called(struct ddr_array *a, uint32_t node, char name[DDR_NODE_NAME_LEN], char *why, size_t size)
+{
+	uint32_t bearer;
+
+	if (!a->d->transport->known_name(a->d, node, name, DDR_NODE_NAME_LEN))
+		return ddr_conf_wants_name(&a->d->conf) ?
+		       "fence_command has %N, and the node's name is not known: corosync.conf does not have it" : NULL;
+	bearer = a->d->transport->bearer(a->d, name, node);
+	if (!bearer)
+		return NULL;
+	snprintf(why, size, "node %u, which runs, has this name, so no agent is called with it", bearer);
+	return why;
+}
+
 static void fence(struct ddr_array *a, const struct ddr_output *o)
 {
 	const struct ddr_conf *conf = &a->d->conf;
 	struct ddr_array_answer w = { .used = true, .type = DDR_IN_FENCED, .node = o->node, .failure = o->failure };
-	char name[DDR_NODE_NAME_LEN];
-	int ret;
+	char name[DDR_NODE_NAME_LEN], buf[128];
+	const char *why;
+	int ret = -ENXIO;
 
 	if (strcmp(conf->fence_command, DDR_FENCE_EXTERNAL) == 0) {
 		w.external = true;
 		answer_later(a, &w);
 		return;
 	}
-	a->d->transport->node_name(a->d, o->node, name, sizeof(name));
-	ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
-	if (ret == 0)
-		return;
-	qb_log(LOG_ERR, "array '%s': node %u cannot be fenced from here: %s; trying again. If that does not help, power the node off, then: ddraid "
-	       "fence-ack %u", a->name, o->node, ret == -EALREADY ? "two fence commands against it have not ended" : strerror(-ret), o->node);
+	why = not_called(a, o->node, name, buf, sizeof(buf));
+	if (!why) {
+		ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
+		if (ret == 0)
+			return;
+		why = ret == -EALREADY ? "two fence commands against it have not ended" : strerror(-ret);
+	}
+	fence_failed(a, o->node, why);
 	w.result = ret;
-	w.due_ms = ddr_now_ms() + FENCE_PAUSE_MS;
 	answer_later(a, &w);
 }
 

@@ -278,7 +278,8 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 	if (o->text) {
 		size_t n = strlen(buf);
 
-		snprintf(buf + n, size - n, "%s%s", n ? ": " : "", o->text);
+		snprintf(buf + n, size - n, "%s%s%s", n ? ": " : "", o->text,
+			 o->event == DDR_EV_WAIT ? ddr_fence_ack_id(o->text, (uint32_t)o->b, name, sizeof(name)) : "");
 	}
 }
 

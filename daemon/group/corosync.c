@@ -20,7 +20,8 @@
 
 struct node_name {
 	uint32_t node;		/* 0: unused entry */
-	char name[DDR_COROSYNC_NAME_LEN];
+	bool old;		/* of an earlier connection: asked again, and kept if the list does not have the node any more */
+	char name[DDR_COROSYNC_NAME_LEN];	/* empty: it is listed without a name */
 };
 
 struct ddr_corosync {
@@ -40,6 +41,7 @@ struct ddr_corosync {
 };
 
 static void try_connect(void *data);
+static void learn_names(struct ddr_corosync *c);
 
 static void tell(struct ddr_corosync *c)
 {
@@ -96,8 +98,10 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	cs_error_t ret = CS_OK;
 
 	(void)fd;
-	if (!(revents & (POLLERR | POLLHUP | POLLNVAL)))
+	if (!(revents & (POLLERR | POLLHUP | POLLNVAL))) {
 		ret = quorum_dispatch(c->quorum, CS_DISPATCH_ALL);
+		learn_names(c);
+	}
 	if (revents & (POLLERR | POLLHUP | POLLNVAL) || (ret != CS_OK && ret != CS_ERR_TRY_AGAIN)) {
 		qb_log(LOG_ERR, "the connection to corosync was lost; this node is no longer in the cluster");
 		disconnect(c, "corosync is not running on this node; systemctl start corosync");
@@ -204,7 +208,8 @@ static void try_connect(void *data)
 	c->node = node;
 	c->connected = true;
 	c->error = "corosync has not reported yet whether this node has quorum";
-	memset(c->names, 0, sizeof(c->names));
+	for (unsigned int i = 0; i < DDR_COROSYNC_NODES; i++)
+		c->names[i].old = true;
 	qb_log(LOG_NOTICE, "corosync: this is node %" PRIu32, c->node);
 }
 
@@ -304,22 +309,21 @@ static cs_error_t find_listed(cmap_handle_t h, uint32_t node, unsigned int *plac
 	return ret;
 }
 
-/* The node's name in the list, if it has one. False: corosync did not answer, or does not list the node: ask again later. */
-static bool ask_name(cmap_handle_t h, uint32_t node, char *buf, size_t size)
+/* Keeps the name that a place of the list has for the node, or that it has none. If corosync does not answer it is asked again later. */
+static void keep_name(cmap_handle_t h, unsigned int listed, uint32_t node, struct node_name *place)
 {
 	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
-	unsigned int place;
 	cs_error_t ret;
 
-	if (find_listed(h, node, &place) != CS_OK)
-		return false;
-	snprintf(key, sizeof(key), "nodelist.node.%u.name", place);
+	snprintf(key, sizeof(key), "nodelist.node.%u.name", listed);
 	ret = cmap_get_string(h, key, &name);
+	if (ret != CS_OK && ret != CS_ERR_NOT_EXIST)
+		return;
+	*place = (struct node_name){ .node = node };
 	if (ret == CS_OK) {
-		snprintf(buf, size, "%s", name);
+		snprintf(place->name, sizeof(place->name), "%s", name);
 		free(name);
 	}
-	return ret == CS_OK || ret == CS_ERR_NOT_EXIST;
 }
 
 static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
@@ -330,25 +334,75 @@ static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
 	return NULL;
 }
 
-const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+static bool asked(const struct node_name *place, uint32_t node)
+{
+	return !place || (place->node == node && !place->old);
+}
+
+/* Asks for the name, unless this connection has said it. A node that could not be asked for, or that is not listed, is left as it is. */
+static const struct node_name *look_up(struct ddr_corosync *c, uint32_t node)
 {
 	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is never a node's id */
+	unsigned int listed;
 	cmap_handle_t h;
-	bool said;
 
-	snprintf(buf, size, "node %" PRIu32, node);
-	if (place && place->node == node) {
-		snprintf(buf, size, "%s", place->name);
-		return buf;
-	}
-	if (!c->connected || cmap_initialize(&h) != CS_OK)
-		return buf;
-	said = node && ask_name(h, node, buf, size);
+	if (asked(place, node) || !c->connected || cmap_initialize(&h) != CS_OK)
+		return place;
+	if (find_listed(h, node, &listed) == CS_OK)
+		keep_name(h, listed, node, place);
 	cmap_finalize(h);
-	/* a placeholder must not be kept: fence agents are called with the name */
-	if (said && place) {
-		place->node = node;
-		snprintf(place->name, sizeof(place->name), "%s", buf);
+	return place;
+}
+
+static bool any_unasked(struct ddr_corosync *c)
+{
+	for (uint32_t i = 0; i < c->word.n; i++)
+		if (!asked(name_place(c, c->word.node[i]), c->word.node[i]))
+			return true;
+	return false;
+}
+
+/* Whoever is here is known by name when it is lost, even if it is taken out of the list then. One walk through the list, as it may be long. */
+static void learn_names(struct ddr_corosync *c)
+{
+	char key[CMAP_KEYNAME_MAXLEN + 1];
+	cmap_iter_handle_t iter;
+	cmap_value_types_t type;
+	struct node_name *place;
+	unsigned int listed;
+	cmap_handle_t h;
+	uint32_t id;
+	size_t len;
+	int end;
+
+	if (!c->connected || !any_unasked(c) || cmap_initialize(&h) != CS_OK)
+		return;
+	if (cmap_iter_init(h, "nodelist.node.", &iter) == CS_OK) {
+		while (cmap_iter_next(h, iter, key, &len, &type) == CS_OK) {
+			end = 0;
+			if (sscanf(key, "nodelist.node.%u.nodeid%n", &listed, &end) != 1 || !end || key[end] != '\0' ||
+			    cmap_get_uint32(h, key, &id) != CS_OK || id == 0)
+				continue;
+			place = name_place(c, id);
+			if (!asked(place, id))
+				keep_name(h, listed, id, place);
+		}
+		cmap_iter_finalize(h, iter);
 	}
+	cmap_finalize(h);
+}
+
+bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+{
+	const struct node_name *place = look_up(c, node);
+
+	snprintf(buf, size, "%s", place && place->node == node ? place->name : "");
+	return *buf != '\0';
+}
+
+const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+{
+	if (!ddr_corosync_known_name(c, node, buf, size))
+		snprintf(buf, size, "node %" PRIu32, node);
 	return buf;
 }

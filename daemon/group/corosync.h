@@ -63,7 +63,12 @@ struct ddr_quorum {
 };
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c);
 
-/* The name of a node in corosync.conf, or "node ID". Returns @buf. Asks corosync the first time. */
+/*
+ * The name of a node in corosync.conf, or the last one that it had there while this node was connected. False: none is known, and @buf is
+ * empty. Asks corosync the first time.
+ */
+bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
+/* The same, or "node ID". Returns @buf. */
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
 /* Why it is not up: one sentence; "" if it is up. */
 const char *ddr_corosync_error(const struct ddr_corosync *c);

@@ -371,7 +371,7 @@ int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const st
 		ret = start_run(f, &order, conf->fence_settle_ms, &run);
 		if (ret)
 			return ret;
-		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", node, name, conf->fence_command);
+		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", node, *name ? name : "name unknown", conf->fence_command);
 	}
 	*r = (struct request){ .used = true, .node = node, .failure = failure, .lost_ms = lost_ms, .run = run->id,
 			       .done = done, .ctx = ctx };

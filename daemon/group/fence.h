@@ -34,7 +34,7 @@ int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop);
 void ddr_fence_close(struct ddr_fence *f);
 
 /*
- * Requests proof that @node is dead, by @conf's command. @lost_ms: ddr_now_ms() when it was lost, or any later time. An agent that
+ * Requests proof that @node is dead, by @conf's command. @name: "" if none is known; the agent is then told the id alone. @lost_ms: ddr_now_ms() when it was lost, or any later time. An agent that
  * was started since then serves this request, too; one that was started earlier proves nothing for it, so another one is started
  * beside it. @done is called, unless ddr_fence_forget() is called first: not later than fence_timeout and, after a success, fence_settle.
  * Returns 0, or a negative errno (then done() is not called); -EALREADY: two agents that were started against this node have not ended.

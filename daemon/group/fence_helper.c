@@ -71,7 +71,7 @@ static bool expand(const char *s, const struct ddr_fence_order *o, char *buf, si
 		}
 		switch (*++s) {
 		case 'n': used = snprintf(buf + n, room, "%" PRIu32, o->node); break;
-		case 'N': used = snprintf(buf + n, room, "%s", o->name); break;
+		case 'N': used = *o->name ? snprintf(buf + n, room, "%s", o->name) : -1; break;	/* without it the word might name another node */
 		case 't': used = snprintf(buf + n, room, "%" PRId64, o->fail_time); break;
 		case '%': buf[n] = '%'; break;
 		default: return false;
@@ -143,8 +143,10 @@ static int input_of(const struct ddr_fence_order *o)
 	if (pipe2(fds, O_CLOEXEC))
 		return -1;
 	/* far less than a pipe holds */
-	dprintf(fds[1], "action=off\nnode=%" PRIu32 "\nnodename=%s\nport=%s\nfail_time=%" PRId64 "\n", o->node, o->name,
-		o->name, o->fail_time);
+	dprintf(fds[1], "action=off\nnode=%" PRIu32 "\n", o->node);
+	if (*o->name)
+		dprintf(fds[1], "nodename=%s\nport=%s\n", o->name, o->name);
+	dprintf(fds[1], "fail_time=%" PRId64 "\n", o->fail_time);
 	close(fds[1]);
 	return fds[0];
 }

@@ -69,6 +69,8 @@ int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[
 void ddr_link_flush(struct ddr_link *l);
 /* @r takes part no more, and is freed. */
 void ddr_link_leave(struct ddr_rider *r);
+/* Has the node a process that was excluded by a verdict, and no other one? */
+bool ddr_link_node_out(const struct ddr_link *l, uint32_t node);
 /* The daemon ends; no array takes part. */
 void ddr_link_close(struct ddr_daemon *d);
 

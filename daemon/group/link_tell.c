@@ -196,6 +196,11 @@ static void yield(struct ddr_link *l, unsigned int i)
 	ddr_group_off(&l->group, i);
 }
 
+bool ddr_link_node_out(const struct ddr_link *l, uint32_t node)
+{
+	return ddr_verdict_node_out(&l->group, node);
+}
+
 /* Tells the arrays what the last event means for them. */
 void ddr_link_tell(struct ddr_link *l)
 {

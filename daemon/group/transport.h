@@ -59,7 +59,14 @@ struct ddr_transport_ops {
 	 * returned NULL.
 	 */
 	uint32_t (*nodes)(const struct ddr_daemon *d);
-	/* A node's name for messages. Returns @buf. */
+	/*
+	 * A node's name, or the last one that is known: fence agents are called with it. False: none is known, and @buf is empty. A name is
+	 * never invented: it might be another machine's.
+	 */
+	bool (*known_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
+	/* A node of the cluster other than @except that has this name now, unless its daemon was excluded by a verdict; 0: there is none. */
+	uint32_t (*bearer)(const struct ddr_daemon *d, const char *name, uint32_t except);
+	/* A node's name for messages; if none is known, its id. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
 	/* Takes part in array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],

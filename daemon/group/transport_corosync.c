@@ -29,6 +29,23 @@ static const char *group_node_name(const struct ddr_daemon *d, uint32_t node, ch
 	return ddr_corosync_name(d->corosync, node, buf, size);
 }
 
+static bool group_known_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
+{
+	return ddr_corosync_known_name(d->corosync, node, buf, size);
+}
+
+static uint32_t group_bearer(const struct ddr_daemon *d, const char *name, uint32_t except)
+{
+	const struct ddr_quorum *q = ddr_corosync_quorum(d->corosync);
+	char other[DDR_COROSYNC_NAME_LEN];
+
+	for (uint32_t i = 0; i < q->n; i++)
+		if (q->node[i] != except && !(d->link && ddr_link_node_out(d->link, q->node[i])) &&
+		    ddr_corosync_known_name(d->corosync, q->node[i], other, sizeof(other)) && strcmp(other, name) == 0)
+			return q->node[i];
+	return 0;
+}
+
 static int group_join(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		      const struct ddr_transport_events *events, void *ctx)
 {
@@ -74,6 +91,8 @@ const struct ddr_transport_ops ddr_transport_corosync = {
 	.waits = group_waits,
 	.node = group_node,
 	.nodes = group_nodes,
+	.known_name = group_known_name,
+	.bearer = group_bearer,
 	.node_name = group_node_name,
 	.join = group_join,
 	.mcast = group_mcast,

@@ -80,11 +80,24 @@ static uint32_t local_nodes(const struct ddr_daemon *d)
 	return 1;
 }
 
-static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
+static bool local_known_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
 {
 	if (node != local_node(d) || gethostname(buf, size - 1))
-		snprintf(buf, size, "node %u", node);
+		buf[0] = '\0';
 	buf[size - 1] = '\0';
+	return *buf != '\0';
+}
+
+static uint32_t local_bearer(const struct ddr_daemon *d, const char *name, uint32_t except)
+{
+	(void)d, (void)name, (void)except;
+	return 0;
+}
+
+static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size)
+{
+	if (!local_known_name(d, node, buf, size))
+		snprintf(buf, size, "node %u", node);
 	return buf;
 }
 
@@ -147,6 +160,8 @@ const struct ddr_transport_ops ddr_transport_local = {
 	.waits = local_waits,
 	.node = local_node,
 	.nodes = local_nodes,
+	.known_name = local_known_name,
+	.bearer = local_bearer,
 	.node_name = local_node_name,
 	.join = local_join,
 	.mcast = local_mcast,

@@ -385,13 +385,13 @@ static void do_grow(struct ddr_client *c, struct json_object *req)
 		ddr_wait_begin(c, req, DDR_WAIT_GROWN);
 }
 
-/* Does @which name that node, by its id or by its name in the cluster? */
+/* Does @which name that node, by its id or by its name in the cluster, or the last one that it had there? */
 static bool is_node(const struct ddr_array *a, uint32_t id, const char *which)
 {
 	char *end, name[DDR_NODE_NAME_LEN];
 	unsigned long number = strtoul(which, &end, 10);
 
-	return (*end == '\0' && number == id) || strcmp(a->d->transport->node_name(a->d, id, name, sizeof(name)), which) == 0;
+	return (*end == '\0' && number == id) || (a->d->transport->known_name(a->d, id, name, sizeof(name)) && strcmp(name, which) == 0);
 }
 
 static bool has_node(const struct ddr_sm_status *st, uint32_t id)
@@ -404,8 +404,8 @@ static bool has_node(const struct ddr_sm_status *st, uint32_t id)
 
 /*
  * The node that @which names in any array; 0: there is none. False: there is more than one. The id of one node may be the name of
- * another, and names need not be unique. If the wrong one, which still runs, were acknowledged, its regions would be taken over while
- * it writes.
+ * another, and names need not be unique: a machine that came back under another id has the name of its old one, also if it does not run
+ * the array. If the wrong one, which still runs, were acknowledged, its regions would be taken over while it writes.
  */
 static bool find_node(const struct ddr_daemon *d, const char *which, uint32_t *node)
 {
@@ -427,7 +427,7 @@ static bool find_node(const struct ddr_daemon *d, const char *which, uint32_t *n
 			*node = st.node[i].id;
 		}
 	}
-	return true;
+	return !*node || strtoul(which, NULL, 10) == *node || !d->transport->bearer(d, which, *node);
 }
 
 /* Acknowledges the node in all arrays in which it has failed. */
@@ -443,8 +443,8 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 		return;
 	}
 	if (!find_node(c->d, which, &node)) {
-		ddr_client_error(c, "'%s' names more than one node, and nothing was acknowledged; ddraid status lists the id and the name of each: use "
-				 "the one that no other node has", which);
+		ddr_client_error(c, "'%s' names more than one node, and nothing was acknowledged; ddraid status lists the id of each: make sure which one is "
+				 "powered off, and type its id", which);
 		return;
 	}
 	qb_list_for_each_safe(iter, next, &c->d->arrays) {
@@ -468,7 +468,7 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 	else if (why)
 		ddr_client_error(c, "fence-ack of node '%s' has no effect: %s", which, why);
 	else
-		ddr_client_error(c, "no array on this node has a node '%s'; ddraid status lists them", which);
+		ddr_client_error(c, "no array on this node has a node '%s'; ddraid status lists them: use the id", which);
 }
 
 /* The operator asserts that no other machine uses the array's disks. The array is started after this, or bound again if it had been refused. */

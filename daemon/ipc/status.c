@@ -13,6 +13,7 @@
 #include <json-c/json.h>
 #include <uuid/uuid.h>
 
+#include "daemon/array/events.h"
 #include "daemon/ipc/status.h"
 #include "lib/disk/assemble.h"
 
@@ -294,7 +295,7 @@ static void add_uuid(struct json_object *o, const char *key, const uint8_t *uuid
 /* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
-	char text[512], name[DDR_NODE_NAME_LEN];
+	char text[512], name[DDR_NODE_NAME_LEN], id[16];
 
 	if (a->waiting || a->cluster.lost) {
 		add_text(o, "waits", a->error);
@@ -310,7 +311,8 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 		return;
 	}
 	if (st->wait && st->wait_node)
-		snprintf(text, sizeof(text), "%s (node %u) %s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait);
+		snprintf(text, sizeof(text), "%s (node %u) %s%s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait,
+			 ddr_fence_ack_id(st->wait, st->wait_node, id, sizeof(id)));
 	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);
 }
 

@@ -80,6 +80,9 @@ static struct {
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
 	uint64_t lost_ms;		/* of the node that is to be fenced: since when */
+	const char *nameless;		/* not NULL: node 3 has no name that is known */
+	char fence_name[64];		/* with which the last agent was called */
+	uint32_t bearer;		/* of node 3's name: another node that runs */
 	bool takes;			/* a fencing, or members to be read anew; else these fail at once */
 	ddr_fence_done_fn fenced;	/* the answer to the last fencing that was taken */
 	void *fence_ctx;
@@ -174,7 +177,8 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
 		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
 {
-	(void)f, (void)node, (void)name, (void)conf, (void)failure;
+	(void)f, (void)node, (void)conf, (void)failure;
+	snprintf(play.fence_name, sizeof(play.fence_name), "%s", name);
 	play.lost_ms = lost_ms;
 	play.fenced = done;
 	play.fence_ctx = ctx;
@@ -294,6 +298,20 @@ static const char *group_node_name(const struct ddr_daemon *daemon, uint32_t nod
 	return buf;
 }
 
+static bool group_known_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
+{
+	(void)daemon;
+	snprintf(buf, size, node == 3 && play.nameless ? "" : "n%u", node);
+	return *buf;
+}
+
+static uint32_t group_bearer(const struct ddr_daemon *daemon, const char *name, uint32_t except)
+{
+	(void)daemon;
+	assert_true(except && strncmp(name, "n", 1) == 0);
+	return play.bearer;
+}
+
 static int group_join(struct ddr_transport **out, struct ddr_daemon *daemon, const uint8_t uuid[16],
 		      const struct ddr_transport_events *events, void *ctx)
 {
@@ -363,6 +381,7 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	ddr_conf_defaults(&d.conf);
 	cluster_ops = (struct ddr_transport_ops){
 		.name = "played", .cluster = true, .waits = group_waits, .node = group_node, .nodes = group_nodes, .node_name = group_node_name,
+		.known_name = group_known_name, .bearer = group_bearer,
 		.join = group_join, .mcast = group_mcast, .leave = group_leave,
 	};
 	alone_ops = cluster_ops;

@@ -217,6 +217,19 @@ static void close_it(struct ddr_corosync *c, qb_loop_t *loop)
 		close(play.pipe[1]);
 }
 
+static void stop(void *data)
+{
+	qb_loop_stop(data);
+}
+
+static void run(qb_loop_t *loop, unsigned int ms)
+{
+	qb_loop_timer_handle timer;
+
+	assert_int_equal(qb_loop_timer_add(loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, loop, stop, &timer), 0);
+	qb_loop_run(loop);
+}
+
 static const struct ddr_quorum *quorate_of(struct ddr_corosync *c, uint32_t n)
 {
 	uint32_t nodes[DDR_COROSYNC_NODES + 1];
@@ -271,6 +284,41 @@ static void names_behind_the_64th_place(void **state)
 }
 
 /*
+ * Finding T8: a node that was lost is taken out of the list. Whoever has known its name still does, also after corosync was started again, and a
+ * node that has none gets none.
+ */
+static void the_last_known_name(void **state)
+{
+	char name[DDR_COROSYNC_NAME_LEN];
+	struct ddr_corosync *c;
+	qb_loop_t *loop;
+
+	(void)state;
+	c = open_it(&loop);
+	quorate_of(c, 5);				/* whoever is here is known, although nobody asks for it yet */
+	assert_int_equal(write(play.pipe[1], "", 1), 1);
+	run(loop, 50);
+	play.id[3] = 1000;
+	assert_true(ddr_corosync_known_name(c, 4, name, sizeof(name)));
+	assert_string_equal(name, "at3");
+	assert_false(ddr_corosync_known_name(c, 1001, name, sizeof(name)));
+	assert_string_equal(name, "");
+	play.dispatch = CS_ERR_LIBRARY;
+	assert_int_equal(write(play.pipe[1], "", 1), 1);
+	play.local = CS_ERR_LIBRARY;
+	run(loop, 50);
+	all_answer();
+	run(loop, 1200);
+	assert_true(ddr_corosync_known_name(c, 4, name, sizeof(name)));
+	assert_string_equal(name, "at3");
+	play.text = CS_ERR_NOT_EXIST;			/* another list, without names */
+	assert_false(ddr_corosync_known_name(c, 5, name, sizeof(name)));
+	all_answer();
+	assert_false(ddr_corosync_known_name(c, 5, name, sizeof(name)));
+	close_it(c, loop);
+}
+
+/*
  * What could not be asked just now is no name, and is asked again: fence agents are called by it, and one that is called by an invented
  * name fails for ever, or fences a machine that has this name.
  */
@@ -314,19 +362,6 @@ static struct {
 	struct ddr_corosync_listener l[2];
 	unsigned int told[2];
 } listeners;
-
-static void stop(void *data)
-{
-	qb_loop_stop(data);
-}
-
-static void run(qb_loop_t *loop, unsigned int ms)
-{
-	qb_loop_timer_handle timer;
-
-	assert_int_equal(qb_loop_timer_add(loop, QB_LOOP_LOW, ms * QB_TIME_NS_IN_MSEC, loop, stop, &timer), 0);
-	qb_loop_run(loop);
-}
 
 /* The first one listens no more when it is told: an array that ends. */
 static void changed(void *ctx)
@@ -455,6 +490,7 @@ int main(void)
 		cmocka_unit_test(more_than_64_nodes_have_quorum),
 		cmocka_unit_test(names_behind_the_64th_place),
 		cmocka_unit_test(a_name_that_could_not_be_asked),
+		cmocka_unit_test(the_last_known_name),
 		cmocka_unit_test(corosync_goes_and_comes_back),
 		cmocka_unit_test(every_call_of_corosync_may_fail),
 		cmocka_unit_test(the_number_of_nodes_of_the_cluster),

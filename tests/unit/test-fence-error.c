@@ -307,6 +307,20 @@ static void names_and_words_of_others(void **state)
 	assert_string_equal(got.why, "code 3: two words%n;2; a b  [31mc   d ");
 }
 
+/* Finding T8: a name that is not known is not made up. The agent gets the id alone, and a command that wants the name is none. */
+static void an_agent_without_a_name(void **state)
+{
+	char text[200];
+
+	(void)state;
+	refused_command("/bin/true %N", "");
+	snprintf(text, sizeof(text), "/bin/sh %s/input %%n", dir);
+	command(text);
+	assert_int_equal(ddr_fence_ask(fence, 4, "", &conf, ddr_now_ms(), 7, done, &got), 0);
+	wait_for(got.n + 1);
+	assert_non_null(strstr(got.why, "4: action=off;node=4;fail_time="));
+}
+
 /* What runs may still switch the node off. */
 static void an_agent_goes_on_without_the_daemon(void **state)
 {
@@ -562,10 +576,11 @@ static bool write_agents(void)
 {
 	static const char *const agents[][2] = {
 		{ "agent", "case $2 in [0-9]*) ;; *) exit 9;; esac\necho \"$1;$#; $(printf 'a\\tb\\r\\033[31mc\\n\\377\\nd')\"; exit 3\n" },
+		{ "input", "echo \"$1: $(tr '\\n' ';')\"; exit 1\n" },
 		{ "slow", "> begun\nwhile [ ! -e go ]; do sleep 0.02; done\n> fenced\n" },
 	};
 
-	for (unsigned int i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < sizeof(agents) / sizeof(agents[0]); i++) {
 		char path[64];
 		FILE *f;
 
@@ -587,6 +602,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(errors_of_the_helper, before, after),
 		cmocka_unit_test_setup_teardown(commands_that_are_none, before, after),
 		cmocka_unit_test_setup_teardown(names_and_words_of_others, before, after),
+		cmocka_unit_test_setup_teardown(an_agent_without_a_name, before, after),
 		cmocka_unit_test_setup_teardown(an_agent_goes_on_without_the_daemon, before, after),
 		cmocka_unit_test_setup_teardown(an_agent_that_cannot_be_killed, before_played, after_played),
 		cmocka_unit_test_setup_teardown(a_late_failure_is_known_already, before_played, after_played),

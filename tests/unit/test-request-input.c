@@ -154,6 +154,18 @@ static const char *odd_name(const struct ddr_daemon *daemon, uint32_t node, char
 	return buf;
 }
 
+static bool odd_known(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
+{
+	return *odd_name(daemon, node, buf, size);
+}
+
+static bool nothing_known(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
+{
+	(void)daemon, (void)node, (void)size;
+	*buf = '\0';
+	return false;
+}
+
 static void a_node_by_id_or_name(void **state)
 {
 	(void)state;
@@ -190,7 +202,7 @@ static void a_name_that_two_nodes_have(void **state)
 		char text[100];
 
 		acking("nobody");
-		ops.node_name = odd_name;
+		ops.known_name = odd_known;
 		answer[0] = '\0';
 		fence_acked = 0;
 		snprintf(text, sizeof(text), "{\"cmd\":\"fence-ack\",\"node\":\"%s\"}", cases[i].which);
@@ -201,12 +213,41 @@ static void a_name_that_two_nodes_have(void **state)
 	}
 }
 
+/* Finding T8: a name that was made up to be shown is no name, and one that a machine has which does not run the array may mean that one. */
+static void names_that_need_not_be_its_own(void **state)
+{
+	(void)state;
+	bearer = 12;
+	assert_non_null(strstr(acking("n3"), "names more than one node"));
+	assert_int_equal(fence_acked, 0);
+	assert_string_equal(acking("3"), "ok");
+	assert_int_equal(fence_acked, 3);
+	bearer = 0;
+	assert_string_equal(acking("n3"), "ok");
+	acking("nobody");
+	ops.known_name = nothing_known;
+	fence_acked = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		static const char *const which[] = { "n3", "node 3", "" };
+		char text[100];
+
+		answer[0] = '\0';
+		snprintf(text, sizeof(text), "{\"cmd\":\"fence-ack\",\"node\":\"%s\"}", which[i]);
+		request(text);
+		assert_int_equal(fence_acked, 0);
+	}
+	answer[0] = '\0';
+	request("{\"cmd\":\"fence-ack\",\"node\":\"3\"}");
+	assert_int_equal(fence_acked, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(malformed_requests_are_refused), cmocka_unit_test(arrays_that_nobody_has), cmocka_unit_test(settings_that_do_not_exist),
 		cmocka_unit_test(verifies_that_cannot_be), cmocka_unit_test(sizes_that_cannot_be), cmocka_unit_test(disks_that_have_no_name),
 		cmocka_unit_test(a_node_by_id_or_name), cmocka_unit_test(nodes_that_nobody_has), cmocka_unit_test(a_name_that_two_nodes_have),
+		cmocka_unit_test(names_that_need_not_be_its_own),
 	};
 
 	return cmocka_run_group_tests_name("request input", tests, NULL, NULL);

@@ -278,6 +278,13 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	return qb_loop_job_add(loop, QB_LOOP_HIGH, w, worker_ends);
 }
 
+bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+{
+	(void)c;
+	snprintf(buf, size, node == 2 || node == 12 ? "n2" : node == 4 ? "" : "n%u", node);
+	return *buf;
+}
+
 const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
 	(void)c;
@@ -332,7 +339,7 @@ static void told(void)
 static void on_view(void *ctx, const uint32_t *nodes, const uint32_t *pids, const uint8_t *fences, uint32_t n, uint64_t ring)
 {
 	for (uint32_t i = 0; i < n; i++)	/* the other nodes of the rig do not say it */
-		assert_int_equal(fences[i], nodes[i] == ddr_corosync_node(NULL) ? DDR_FENCES_YES : DDR_FENCES_UNSAID);
+		assert_int_equal(fences[i] == DDR_FENCES_UNSAID, nodes[i] != ddr_corosync_node(NULL));
 	(void)ctx;
 	play.views++;
 	play.ring = ring;
