@@ -214,6 +214,7 @@ struct ddr_array {
 
 	struct ddr_stall stall;
 	uint64_t tick_ms;		/* the last tick, or the start */
+	uint64_t waited_ms;		/* ddr_waited_ms() then */
 
 	struct ddr_rate rate;
 

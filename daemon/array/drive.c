@@ -14,6 +14,7 @@
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 #include "daemon/disk/state.h"
 #include "lib/cluster/slots.h"
 
@@ -293,15 +294,16 @@ void ddr_drive_tune(struct ddr_array *a)
  */
 static void forgive(struct ddr_array *a, uint64_t now_ms)
 {
-	uint64_t ms = now_ms - a->tick_ms;
+	uint64_t ms = now_ms - a->tick_ms, waited = ddr_waited_ms() - a->waited_ms;
 
 	ms -= ms < a->rest_ms ? ms : a->rest_ms;
 	a->rest_ms = 0;
 	a->tick_ms = now_ms;
+	a->waited_ms += waited;
 	if (ms < DDR_STOOD_STILL_MS)
 		return;
-	qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %llu ms; members get that much more time to answer", a->name,
-	       (unsigned long long)ms);
+	qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %llu ms (it waited for a processor for %llu ms); members get that much more time to answer",
+	       a->name, (unsigned long long)ms, (unsigned long long)waited);
 	ddr_metaio_delay(a->meta, ms);
 	ddr_jobs_delay(a->jobs, ms);
 	ddr_stall_delay(&a->stall, ms);
@@ -529,6 +531,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);
 	a->tick_ms = ddr_now_ms();
+	a->waited_ms = ddr_waited_ms();
 	a->ready = a->clean_asked = a->clean_late = a->parting = false;
 	a->clean_refusal = NULL;
 	a->quiet_until_ms = 0;

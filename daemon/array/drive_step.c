@@ -12,6 +12,7 @@
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 #include "lib/cluster/slots.h"
 
 /*
@@ -109,6 +110,7 @@ void ddr_drive_wake(struct ddr_array *a)
 	a->rests = false;
 	if (now < a->tick_ms + a->rest_ms + DDR_STOOD_STILL_MS) {	/* else the next tick sees that this process stood still */
 		a->tick_ms = now;
+		a->waited_ms = ddr_waited_ms();
 		a->rest_ms = 0;
 	}
 	if (a->tick)

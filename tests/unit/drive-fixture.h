@@ -95,6 +95,7 @@ static struct {
 	char event[32];
 	unsigned int n_events;
 	uint64_t now, due;		/* the state machine needs its next tick then */
+	uint64_t waited;		/* for a processor, in ms */
 } play;
 
 static struct ddr_transport_ops cluster_ops, alone_ops;
@@ -103,6 +104,11 @@ static struct ddr_daemon d;
 uint64_t ddr_now_ms(void)
 {
 	return play.now += 100;
+}
+
+uint64_t ddr_waited_ms(void)
+{
+	return play.waited;
 }
 
 /* ---- the kernel ------------------------------------------------------------------ */
