@@ -16,6 +16,7 @@ class Guest:
     def __init__(self, node, devices=()):
         self.node = node
         self.env = {"DDRAID_DEVICES": " ".join(devices)} if devices else {}
+        self.program = "ddraidd"
         self.daemon = None
         self.events = None
 
@@ -26,7 +27,7 @@ class Guest:
         self.node.run("modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid")
         text = "".join(f"{key} = {value}\n" for key, value in options.items())
         self.node.put(CONFIG, text)
-        self.daemon = self.node.spawn("exec ddraidd --foreground")
+        self.daemon = self.node.spawn(f"exec {self.program} --foreground")
         if wait:
             self.wait_daemon()
 

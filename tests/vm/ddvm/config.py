@@ -50,6 +50,10 @@ def work_root():
     return path
 
 
+def build_dir():
+    return pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build"))
+
+
 def stage_dir():
     """What `make install DESTDIR=` filled, or None where nothing was built."""
     named = os.environ.get("DDRAID_STAGE")
@@ -59,8 +63,8 @@ def stage_dir():
             raise HarnessError(
                 f"DDRAID_STAGE={named}: not a directory; run make install DESTDIR={named}")
         return path
-    build = pathlib.Path(os.environ.get("DDRAID_BUILDDIR", TOP / "build"))
-    return build / "stage" if (build / "stage").is_dir() else None
+    stage = build_dir() / "stage"
+    return stage if stage.is_dir() else None
 
 
 def time_scale():
