@@ -46,6 +46,7 @@ enum ddr_array_state { DDR_ARRAY_DOWN, DDR_ARRAY_LOADING, DDR_ARRAY_RUNNING, DDR
 #define DDR_ARRAY_RELOADS	16u	/* reads of the members at the same time */
 #define DDR_ARRAY_ANSWERS	128u	/* requests of the state machine that wait for a tick, or for the operator */
 #define DDR_NODE_NAME_LEN	64u
+#define DDR_ARRAY_WITHDRAWN	16u	/* requests that clients gave up on within one tick */
 #define DDR_ARRAY_FINDINGS	64u	/* how many of the last ones are kept */
 
 struct ddr_finder;
@@ -183,6 +184,8 @@ struct ddr_array {
 		const char *refusal;	/* why a request that had been accepted was dropped, or NULL */
 		uint32_t late;		/* spares whose replacement no client waits for any more */
 	} replace;
+	uint8_t withdrawn[DDR_ARRAY_WITHDRAWN][16];	/* disks whose ADD no client waits for any more */
+	unsigned int n_withdrawn;
 	uint64_t dirty_left;		/* after the last clean stop */
 	uint64_t quiet_until_ms;	/* a clean stop: jobs do not continue earlier, and then only if the device still exists; 0: there was none */
 	uint64_t ping_seq, ping_due_ms;
@@ -304,6 +307,8 @@ const char *ddr_drive_fail(struct ddr_array *a, uint32_t member);
 const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t member);
 /* Adds the disk with this uuid as a spare; forgets the member (@uuid: random); searches for its device and takes it back. */
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]);
+/* No client waits for the ADD any more: the disk must not become a spare. May be called anywhere; the next tick carries it out. */
+void ddr_drive_add_late(struct ddr_array *a, const uint8_t uuid[16]);
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16]);
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t member);
 /* @blocks: the new size; 0: as large as possible. The end is an event, and a->grow.refusal if it was refused. */

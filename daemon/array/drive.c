@@ -330,7 +330,7 @@ static bool requests_open(const struct ddr_array *a)
 {
 	const struct ddr_array_cluster *c = &a->cluster;
 
-	if (a->clean_asked || a->clean_late || a->quiet_until_ms || a->replace.late || a->table || a->table_asked || a->check.wanted || a->check.out)
+	if (a->clean_asked || a->clean_late || a->quiet_until_ms || a->replace.late || a->n_withdrawn || a->table || a->table_asked || a->check.wanted || a->check.out)
 		return true;
 	if (a->grow.io || a->grow.room_io || a->grow.resize || a->seek.finder || a->seek.ready || a->seek.locked || a->seek.dropped || a->seek.replaced)
 		return true;
@@ -526,6 +526,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	ddr_members_get(a->members);
 	memcpy(a->members->uuid, a->uuid, sizeof(a->members->uuid));
 	memset(&a->replace, 0, sizeof(a->replace));
+	a->n_withdrawn = 0;
 	memset(&a->check, 0, sizeof(a->check));
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;

@@ -101,6 +101,25 @@ const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16])
 	return of_member(a, DDR_IN_OP_ADD, DDR_NO_MEMBER, uuid);
 }
 
+/* More than there are clients: the requests of clients that came and went within one tick. The last ones count; entries of others stay. */
+void ddr_drive_add_late(struct ddr_array *a, const uint8_t uuid[16])
+{
+	memcpy(a->withdrawn[a->n_withdrawn % DDR_ARRAY_WITHDRAWN], uuid, sizeof(a->withdrawn[0]));
+	a->n_withdrawn++;
+	ddr_drive_wake(a);
+}
+
+static void forget_adds(struct ddr_array *a)
+{
+	for (unsigned int i = 0; i < a->n_withdrawn && i < DDR_ARRAY_WITHDRAWN; i++) {
+		struct ddr_input *in = ddr_drive_input(a, DDR_IN_OP_WITHDRAW);
+
+		memcpy(in->uuid, a->withdrawn[i], sizeof(in->uuid));
+		ddr_drive_step(a, in);
+	}
+	a->n_withdrawn = 0;
+}
+
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t member, const uint8_t uuid[16])
 {
 	return of_member(a, DDR_IN_OP_REMOVE, member, uuid);
@@ -149,5 +168,6 @@ const char *ddr_drive_seek(struct ddr_array *a, uint32_t member)
 void ddr_drive_request_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	forget_late(a);
+	forget_adds(a);
 	forget_clean(a, now_ms);
 }

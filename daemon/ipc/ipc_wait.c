@@ -173,13 +173,49 @@ static void check_grown(struct ddr_client *c, struct ddr_array *a)
 void ddr_client_gone(struct ddr_client *c)
 {
 	enum ddr_client_wait wait = c->wait;
-	struct ddr_array *a = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_CLEAN ? ddr_array_find(c->d, c->which) : NULL;
+	bool ends = wait == DDR_WAIT_REPLACE || wait == DDR_WAIT_ADDED || wait == DDR_WAIT_CLEAN;
+	struct ddr_array *a = ends ? ddr_array_find(c->d, c->which) : NULL;
 
 	c->wait = DDR_WAIT_NONE;
 	if (wait == DDR_WAIT_CLEAN)
 		ddr_wait_stopper_gone(c, a);
+	else if (a && a->state == DDR_ARRAY_RUNNING && wait == DDR_WAIT_ADDED)
+		ddr_drive_add_late(a, c->uuid);
 	else if (a && a->state == DDR_ARRAY_RUNNING)
 		ddr_drive_replace_late(a, c->member);
+}
+
+/* What a request about the members waits for. */
+static const char *waits_for(const struct ddr_array *a, const struct ddr_sm_status *st, char *buf, size_t size)
+{
+	char name[DDR_NODE_NAME_LEN];
+	uint32_t node = st->wait ? st->wait_node : st->change_node;
+
+	if (node)
+		a->d->transport->node_name(a->d, node, name, sizeof(name));
+	if (st->wait && node)
+		snprintf(buf, size, "%s (node %u) %s", name, node, st->wait);
+	else if (st->wait)
+		snprintf(buf, size, "%s", st->wait);
+	else if (node && st->change_acks)
+		snprintf(buf, size, "%s (node %u) has not ended its requests from before the last change of the members, perhaps because a disk hangs there",
+			 name, node);
+	else if (node)
+		snprintf(buf, size, "%s (node %u) has not written the superblocks of the last change of the members", name, node);
+	else
+		snprintf(buf, size, "ddraid status shows what the array waits for");
+	return buf;
+}
+
+/* Finding T5: whoever asked gives the disk its superblock; nobody does that later. */
+static void late_add(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
+{
+	char why[DDR_NODE_NAME_LEN + 256];
+
+	if (a && a->state == DDR_ARRAY_RUNNING)
+		ddr_drive_add_late(a, c->uuid);
+	ddr_client_error(c, "the disk was not added to array '%s' in time, so the request was withdrawn: %s. If the array still gets an entry for the disk, "
+			 "it is removed again", c->which, waits_for(a, st, why, sizeof(why)));
 }
 
 /* The replacement must not start hours later, when nobody expects it any more. */
@@ -205,29 +241,31 @@ static void late_clean(struct ddr_client *c, struct ddr_array *a)
 
 static void late(struct ddr_client *c, struct ddr_array *a)
 {
+	char name[DDR_NODE_NAME_LEN], why[DDR_NODE_NAME_LEN + 256];
 	struct ddr_sm_status st = { 0 };
-	char name[DDR_NODE_NAME_LEN];
 
 	if (a && a->state == DDR_ARRAY_RUNNING)
 		ddr_sm_get_status(a->sm, &st);
-	if (c->wait == DDR_WAIT_REPLACE) {
+	if (c->wait == DDR_WAIT_REPLACE)
 		late_replace(c, a, &st);
-		return;
-	}
-	if (c->wait == DDR_WAIT_FAILED)
-		ddr_client_error(c, "member %u of array '%s' was not removed from use in time; the log of ddraidd shows why", c->member, c->which);
+	else if (c->wait == DDR_WAIT_ADDED)
+		late_add(c, a, &st);
+	else if (c->wait == DDR_WAIT_FAILED)
+		ddr_client_error(c, "member %u of array '%s' is still in use: %s. The request goes on", c->member, c->which,
+				 waits_for(a, &st, why, sizeof(why)));
 	else if (c->wait == DDR_WAIT_GROWN)
 		ddr_client_error(c, "array '%s' did not grow in time: a lost node must return or be fenced first, or the members are changing. It "
 				    "continues automatically; check ddraid status",
 				 c->which);
 	else if (c->wait == DDR_WAIT_VERIFY || c->wait == DDR_WAIT_POLICY)
-		ddr_client_error(c, "array '%s' did not process the request in time; ddraid status shows what it waits for", c->which);
+		ddr_client_error(c, "array '%s' has not carried out the request yet: %s. The request goes on", c->which,
+				 waits_for(a, &st, why, sizeof(why)));
 	else if (c->wait == DDR_WAIT_BACK && st.unseen_by[c->member])
-		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; node %s does not yet", c->member, c->which,
-				 a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
+		ddr_client_error(c, "member %u of array '%s' waits until all nodes see its device; node %s does not yet. The request goes on", c->member,
+				 c->which, a->d->transport->node_name(a->d, st.unseen_by[c->member], name, sizeof(name)));
 	else
-		ddr_client_error(c, "the members of array '%s' did not change in time; ddraid status shows their states, the log of ddraidd why",
-				 c->which);
+		ddr_client_error(c, "the members of array '%s' have not changed yet: %s. The request goes on", c->which,
+				 waits_for(a, &st, why, sizeof(why)));
 }
 
 void ddr_client_check(struct ddr_client *c, uint64_t now_ms)

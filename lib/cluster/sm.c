@@ -314,6 +314,7 @@ static void handle(struct ddr_sm *sm, const struct ddr_input *in)
 	case DDR_IN_PRESENT: ddr_sm_present(sm, in); return;
 	case DDR_IN_OP_SEEK: ddr_sm_op_seek(sm, in->member); return;
 	case DDR_IN_OP_ADD: ddr_sm_op_member(sm, DDR_MEMBER_OP_ADD, in); return;
+	case DDR_IN_OP_WITHDRAW: ddr_sm_op_withdraw(sm, in->uuid); return;
 	case DDR_IN_OP_REMOVE: ddr_sm_op_member(sm, DDR_MEMBER_OP_REMOVE, in); return;
 	case DDR_IN_OP_GROW: ddr_sm_op_grow(sm, in->count); return;
 	case DDR_IN_ROOM: ddr_sm_room_known(sm, in); return;

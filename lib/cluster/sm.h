@@ -129,6 +129,8 @@ enum ddr_in_type {
 	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
 	DDR_IN_OP_SEEK,		/* member, which has failed or is a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new, blank disk becomes a spare. After DDR_EV_MEMBER_ADDED its superblock may be written */
+	DDR_IN_OP_WITHDRAW,	/* uuid: of an ADD that nobody waits for any more. It is dropped; if the group has it already, the entry that it makes is
+				 * removed again. No answer */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): the member's entry is dropped */
 	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that replaces it. Accepted once all nodes see the spare. Value
 				 * DDR_NO_MEMBER cancels: @member is a spare, and replaces no member; if the group has the request already, it still may */
@@ -426,6 +428,8 @@ struct ddr_sm_status {
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
 	uint32_t sought;		/* members that come back once all nodes see them */
+	uint32_t change_node;			/* a change of the members waits for this node; 0: none is under way */
+	bool change_acks;			/* ... until its kernel has ended its older requests; else until it has written the superblocks */
 	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */
 	uint32_t err_read[DDR_MAX_MEMBERS], err_write[DDR_MAX_MEMBERS], err_corrected[DDR_MAX_MEMBERS];	/* with those of earlier starts */
 

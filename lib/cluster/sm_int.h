@@ -467,6 +467,8 @@ void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
 /* ADD, REMOVE: one of them at a time. */
 void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in);
+/* The ADD of the disk with this uuid is not wanted any more. */
+void ddr_sm_op_withdraw(struct ddr_sm *sm, const uint8_t uuid[DDR_UUID_LEN]);
 /* REPLACE: waits until all nodes see the spare; removing the spare cancels it, and so does a REPLACE with DDR_NO_MEMBER. */
 void ddr_sm_op_replace(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_policy(struct ddr_sm *sm, uint32_t policy);

@@ -82,6 +82,24 @@ void ddr_sm_op_member(struct ddr_sm *sm, uint32_t op, const struct ddr_input *in
 }
 
 /*
+ * Finding T5: whoever asked for the ADD gives the disk its superblock once it has an entry; without him the entry would be a spare that no node
+ * ever sees. If the request is in flight or accepted, its entry is removed as soon as it is there. If this node dies before that, the entry stays.
+ */
+void ddr_sm_op_withdraw(struct ddr_sm *sm, const uint8_t uuid[DDR_UUID_LEN])
+{
+	struct ddr_sm_seek *sk = &sm->own.sk;
+
+	if (sk->set.op == DDR_MEMBER_OP_ADD && !memcmp(sk->set.uuid, uuid, sizeof(sk->set.uuid))) {
+		sk->set.op = 0;
+		if (!sm->own.rb.set_sent)
+			return;		/* the group has never heard of it */
+	}
+	memmove(sk->unwanted[1], sk->unwanted[0], sizeof(sk->unwanted) - sizeof(sk->unwanted[0]));
+	memcpy(sk->unwanted[0], uuid, sizeof(sk->unwanted[0]));
+	sm->again = true;
+}
+
+/*
  * The policy for suspect reads: no node applies it before it is on the disks. The last request counts, even if
  * the previous one was not carried out yet, or is in flight.
  */
@@ -263,6 +281,44 @@ static void change(struct ddr_sm *sm)
 	ddr_sm_ask(sm, &sm->own.sk.set);
 }
 
+static uint32_t member_with(const struct ddr_sm *sm, const uint8_t uuid[DDR_UUID_LEN])
+{
+	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
+		if (!memcmp(sm->shared.sb.member[m].uuid, uuid, DDR_UUID_LEN))
+			return m;
+	return DDR_NO_MEMBER;
+}
+
+/* May the disk still get an entry? */
+static bool may_enter(const struct ddr_sm *sm, const uint8_t uuid[DDR_UUID_LEN])
+{
+	const struct ddr_msg_member_set *set = &sm->shared.change.set;
+
+	return sm->own.rb.set_sent || (set->op == DDR_MEMBER_OP_ADD && !memcmp(set->uuid, uuid, DDR_UUID_LEN));
+}
+
+/* Removes entries whose ADD was withdrawn, one at a time. */
+static void withdraw(struct ddr_sm *sm)
+{
+	static const uint8_t none[DDR_UUID_LEN];
+
+	for (uint32_t i = 0; i < DDR_SM_UNWANTED; i++) {
+		struct ddr_msg_member_set *set = &sm->own.sk.set;
+		uint8_t *uuid = sm->own.sk.unwanted[i];
+		uint32_t m = member_with(sm, uuid);
+
+		if (!memcmp(uuid, none, sizeof(none)))
+			continue;
+		if (m == DDR_NO_MEMBER ? !may_enter(sm, uuid) : sm->shared.sb.member[m].role != DDR_ROLE_NONE) {
+			memset(uuid, 0, DDR_UUID_LEN);		/* it gets none; or somebody gave it a superblock, and it is in use */
+		} else if (m != DDR_NO_MEMBER && !set->op && ddr_sm_members_settled(sm)) {
+			*set = (struct ddr_msg_member_set){ .op = DDR_MEMBER_OP_REMOVE, .member = m };
+			memcpy(set->uuid, uuid, sizeof(set->uuid));
+			set->uuid[0] ^= 0xff;	/* as random as the disk's own, and of no disk */
+		}
+	}
+}
+
 /* The writer takes sought members back, one at a time. */
 static void call_back(struct ddr_sm *sm)
 {
@@ -286,6 +342,7 @@ void ddr_sm_seek_pump(struct ddr_sm *sm)
 	look(sm);
 	tell(sm);
 	seek(sm);
+	withdraw(sm);
 	change(sm);
 	call_back(sm);
 }
@@ -296,8 +353,21 @@ void ddr_sm_seek_view(struct ddr_sm *sm)
 	sm->own.sk.seen_sent = sm->own.sk.ask_sent = false;
 }
 
+/* The node for which a change of the members waits: one whose kernel has not ended its older requests, or the writer of the superblocks. */
+static void change_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
+{
+	const struct ddr_sm_change *c = &sm->shared.change;
+	uint64_t owe = ddr_sm_voters(sm) & ~c->acked;
+
+	if (ddr_sm_members_settled(sm))
+		return;
+	st->change_acks = c->ack && owe;
+	st->change_node = st->change_acks ? sm->shared.nodes[__builtin_ctzll(owe)].id : ddr_sm_writer(sm);
+}
+
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
+	change_status(sm, st);
 	st->sought = sm->shared.change.back;
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		for (uint32_t i = 0; i < DDR_SM_MAX_NODES && wanted(sm, m) && !st->unseen_by[m]; i++)

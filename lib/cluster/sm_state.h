@@ -405,6 +405,8 @@ struct ddr_sm_rebuild {
 	bool folded_sent;
 };
 
+#define DDR_SM_UNWANTED	4u	/* one ADD is in flight, one is wanted; more only if operators give up within the same moment */
+
 /* Own: what this node knows of devices, and what it has reported. */
 struct ddr_sm_seek {
 	uint32_t last;			/* members whose superblock is the last one that they can have had */
@@ -413,6 +415,7 @@ struct ddr_sm_seek {
 	uint32_t ask;			/* SEEK is to be sent for these */
 	bool ask_sent;			/* a SEEK is in flight */
 	struct ddr_msg_member_set set;	/* the operator's ADD, REMOVE or REPLACE, until it is accepted; operation 0: none */
+	uint8_t unwanted[DDR_SM_UNWANTED][DDR_UUID_LEN];	/* disks whose ADD was withdrawn, and that may still get an entry; zero: none */
 };
 
 /* Own: which nodes use the device, as far as this node knows, and what it has reported. */

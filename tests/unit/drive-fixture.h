@@ -24,6 +24,7 @@
 #include "daemon/array/array.h"
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 #include "daemon/disk/finder.h"
 #include "daemon/disk/grow.h"
 #include "daemon/disk/loader.h"

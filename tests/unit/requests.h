@@ -31,6 +31,7 @@ static uint32_t late, asked, fence_acked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
 static unsigned int listeners;
 static uint64_t now;
+static uint8_t withdrawn[16];		/* the disk whose ADD was given up last */
 
 /* ---- what ipc_requests.c uses ---------------------------------------------------- */
 
@@ -48,6 +49,7 @@ unsigned int ddr_ipcs_listeners(const struct ddr_ipcs *s) { (void)s; return list
 void ddr_drive_clean_late(struct ddr_array *a) { a->clean_late = true; }
 const char *ddr_drive_fail_by_hand(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_add(struct ddr_array *a, const uint8_t uuid[16]) { (void)a, (void)uuid; return NULL; }
+void ddr_drive_add_late(struct ddr_array *a, const uint8_t uuid[16]) { (void)a; memcpy(withdrawn, uuid, sizeof(withdrawn)); }
 const char *ddr_drive_remove(struct ddr_array *a, uint32_t m, const uint8_t uuid[16]) { (void)a, (void)m, (void)uuid; return NULL; }
 const char *ddr_drive_seek(struct ddr_array *a, uint32_t m) { (void)a, (void)m; return NULL; }
 const char *ddr_drive_grow(struct ddr_array *a, uint64_t blocks) { (void)a, (void)blocks; return NULL; }

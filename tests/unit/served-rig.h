@@ -17,6 +17,7 @@
 #include "daemon/array/array.h"
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 #include "daemon/group/fence.h"
 #include "daemon/disk/reload.h"
 #include "daemon/disk/state.h"

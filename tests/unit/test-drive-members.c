@@ -365,7 +365,7 @@ static struct ddr_input forgotten;
 static void notes_what_is_forgotten(const struct ddr_input *in, struct ddr_outputs *out)
 {
 	(void)out;
-	if (in->type == DDR_IN_OP_REPLACE)
+	if (in->type == DDR_IN_OP_REPLACE || in->type == DDR_IN_OP_WITHDRAW)
 		forgotten = *in;
 }
 
@@ -386,6 +386,26 @@ static void a_replacement_that_is_late_is_forgotten(void **state)
 	assert_int_equal(forgotten.type, DDR_IN_OP_REPLACE);
 	assert_int_equal(forgotten.member, SPARE);
 	assert_int_equal(forgotten.value, DDR_NO_MEMBER);
+	end();
+}
+
+static void an_add_that_is_late_is_withdrawn(void **state)
+{
+	struct ddr_array *a = begin_with_spare();
+	uint8_t disk[16];
+
+	(void)state;
+	memset(disk, 0xa1, sizeof(disk));
+	play.answer = notes_what_is_forgotten;
+	forgotten = (struct ddr_input){ 0 };
+	ddr_drive_add_late(a, disk);
+	assert_int_equal(forgotten.type, DDR_IN_NONE);
+	run();
+	assert_int_equal(forgotten.type, DDR_IN_OP_WITHDRAW);
+	assert_memory_equal(forgotten.uuid, disk, sizeof(disk));
+	forgotten = (struct ddr_input){ 0 };
+	run();
+	assert_int_equal(forgotten.type, DDR_IN_NONE);
 	end();
 }
 
@@ -502,6 +522,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_was_replaced_is_let_go_last),
 		cmocka_unit_test(a_member_that_was_replaced_and_is_back_stays),
 		cmocka_unit_test(a_replacement_that_is_late_is_forgotten),
+		cmocka_unit_test(an_add_that_is_late_is_withdrawn),
 		cmocka_unit_test(a_table_that_leaves_a_member_out_is_judged),
 		cmocka_unit_test(a_table_of_unknown_devices_is_looked_at_anew),
 	};

@@ -96,16 +96,16 @@ static void grows(const struct ddr_client *c)
 }
 
 static const struct waiting all[] = {
-	{ "\"cmd\":\"fail\",\"member\":\"2\"", DDR_WAIT_FAILED, NULL, has_failed, "", "member 2 of array 'data' was not removed from use in time" },
+	{ "\"cmd\":\"fail\",\"member\":\"2\"", DDR_WAIT_FAILED, NULL, has_failed, "", "member 2 of array 'data' is still in use: ddraid status shows what the array waits for. The request goes on" },
 	{ "\"cmd\":\"add\",\"uuid\":\"77777777-7777-7777-7777-777777777777\"", DDR_WAIT_ADDED, NULL, is_listed, "\"member\":5,\"state\":\"spare\"",
-	  "the members of array 'data' did not change in time" },
+	  "the disk was not added to array 'data' in time, so the request was withdrawn: ddraid status shows what the array waits for. If" },
 	{ "\"cmd\":\"remove\",\"member\":\"2\"", DDR_WAIT_REMOVED, NULL, is_removed, "\"member\":2,\"state\":\"missing\"",
-	  "the members of array 'data' did not change in time" },
+	  "the members of array 'data' have not changed yet: ddraid status shows what the array waits for. The request goes on" },
 	{ "\"cmd\":\"seek\",\"member\":\"2\"", DDR_WAIT_BACK, failed_before, comes_back, "\"member\":2,\"state\":\"rebuilding\"",
-	  "the members of array 'data' did not change in time" },
-	{ "\"cmd\":\"verify\",\"action\":\"start\",\"priority\":3", DDR_WAIT_VERIFY, NULL, begins, "", "did not process the request in time" },
-	{ "\"cmd\":\"verify\",\"action\":\"pause\",\"priority\":3", DDR_WAIT_VERIFY, runs_before, pauses, "", "did not process the request in time" },
-	{ "\"cmd\":\"verify\",\"action\":\"stop\",\"priority\":3", DDR_WAIT_VERIFY, runs_before, ends, "", "did not process the request in time" },
+	  "the members of array 'data' have not changed yet: ddraid status shows what the array waits for. The request goes on" },
+	{ "\"cmd\":\"verify\",\"action\":\"start\",\"priority\":3", DDR_WAIT_VERIFY, NULL, begins, "", "has not carried out the request yet: ddraid status shows what the array waits for. The request goes on" },
+	{ "\"cmd\":\"verify\",\"action\":\"pause\",\"priority\":3", DDR_WAIT_VERIFY, runs_before, pauses, "", "has not carried out the request yet: ddraid status shows what the array waits for. The request goes on" },
+	{ "\"cmd\":\"verify\",\"action\":\"stop\",\"priority\":3", DDR_WAIT_VERIFY, runs_before, ends, "", "has not carried out the request yet: ddraid status shows what the array waits for. The request goes on" },
 	{ "\"cmd\":\"grow\"", DDR_WAIT_GROWN, NULL, grows, "\"old\":4194304,\"new\":8388608", "array 'data' did not grow in time: a lost node must return" },
 };
 #define ALL	(sizeof(all) / sizeof(all[0]))
@@ -159,7 +159,36 @@ static void a_member_that_a_node_does_not_see_is_waited_for(void **state)
 	ddr_client_check(&c, now);
 	assert_string_equal(answer, "");
 	ddr_client_check(&c, now + 20000);
-	assert_string_equal(answer, "member 2 of array 'data' waits until all nodes see its device; node n3 does not yet");
+	assert_string_equal(answer, "member 2 of array 'data' waits until all nodes see its device; node n3 does not yet. The request goes on");
+}
+
+/* Finding T5. Whoever gives up, by time or by ending, leaves no spare behind that has no superblock; and he learns what the array waits for. */
+static void an_add_that_nobody_waits_for_is_withdrawn(void **state)
+{
+	static const struct ddr_sm_status why[] = {
+		{ .change_node = 2, .change_acks = true }, { .change_node = 2 }, { .wait = "is lost", .wait_node = 2, .change_node = 1 }, { .wait = "no quorum" },
+	};
+	static const char *const text[] = { "n2 (node 2) has not ended its requests", "n2 (node 2) has not written the superblocks", "n2 (node 2) is lost",
+					    "withdrawn: no quorum" };
+	struct ddr_client c = send_one(&all[1]);
+
+	(void)state;
+	ddr_client_gone(&c);
+	assert_memory_equal(withdrawn, c.uuid, sizeof(c.uuid));
+	for (size_t i = 0; i < 4; i++) {
+		c = send_one(&all[1]);
+		memset(withdrawn, 0, sizeof(withdrawn));
+		status = why[i];
+		ddr_client_check(&c, now + 20000);
+		assert_memory_equal(withdrawn, c.uuid, sizeof(c.uuid));
+		assert_non_null(strstr(answer, text[i]));
+	}
+	c = send_one(&all[1]);
+	memset(withdrawn, 0, sizeof(withdrawn));
+	is_listed(&c);
+	ddr_client_check(&c, now);
+	ddr_client_gone(&c);
+	assert_int_equal(withdrawn[0], 0);
 }
 
 /* The new size counts once this node's device has it; a reason why it does not grow is passed on. */
@@ -188,6 +217,7 @@ int main(void)
 		cmocka_unit_test(an_array_that_is_removed_meanwhile_ends_the_wait),
 		cmocka_unit_test(a_late_answer_says_what_to_look_at),
 		cmocka_unit_test(a_member_that_a_node_does_not_see_is_waited_for),
+		cmocka_unit_test(an_add_that_nobody_waits_for_is_withdrawn),
 		cmocka_unit_test(a_larger_array_is_waited_for_on_this_node),
 	};
 

@@ -563,6 +563,69 @@ static void a_replacement_is_forgotten(void **state)
 	assert_int_equal(c->sb.member[SPARE + 1].state, DDR_MEMBER_SPARE);
 }
 
+/* Lets up to @n things happen. Returns how many did. */
+static uint32_t happens(struct cx *c, uint32_t n)
+{
+	uint32_t done = 0;
+
+	while (done < n && (cx_answer_one(c, &c->node[0]) || cx_answer_one(c, &c->node[1])))
+		done++;
+	return done;
+}
+
+/*
+ * Finding T5: nobody gives the disk its superblock any more, so no spare is left behind, whenever that happens: before the group has the request, while
+ * it is in flight, accepted, being written, or acknowledged. The next disk takes the place.
+ */
+static void an_add_that_nobody_waits_for_leaves_no_spare(void **state)
+{
+	struct ddr_input add = { .type = DDR_IN_OP_ADD }, end = { .type = DDR_IN_OP_WITHDRAW };
+	uint32_t entered = 0, cut = 0, done;
+
+	memset(add.uuid, 0xa1, sizeof(add.uuid));
+	memset(end.uuid, 0xa1, sizeof(end.uuid));
+	do {
+		struct cx *c;
+
+		cx_teardown(state);
+		setup(state);
+		c = *state;
+		cx_step(c, &c->node[1], &add);
+		done = happens(c, cut);
+		cx_step(c, &c->node[1], &end);
+		cx_settle(c);
+		cx_tick(c, 100);
+		entered += c->sb.members == SPARE + 1;
+		if (c->sb.members > SPARE)
+			assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_MISSING);
+		assert_null(event(c, 1, DDR_EV_REFUSED));
+		op(c, 0, DDR_IN_OP_ADD, 0, 0xc3);
+		assert_int_equal(c->sb.members, SPARE + 1);
+		assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_SPARE);
+	} while (done == cut++);
+	assert_true(entered > 3);
+}
+
+/* Finding T5: the members are not settled, so the request has not been sent: it is as if it had never been made. And it is known which node holds it up. */
+static void an_add_that_waits_is_dropped(void **state)
+{
+	struct cx *c = *state;
+
+	c->answers = CX_ALL & ~CX_KERNEL;
+	member_fails(c, 0, OUT);
+	op(c, 1, DDR_IN_OP_ADD, 0, 0xa1);
+	assert_int_not_equal(cx_status(&c->node[1]).change_node, 0);
+	assert_true(cx_status(&c->node[1]).change_acks);
+	op(c, 1, DDR_IN_OP_WITHDRAW, 0, 0xa1);
+	op(c, 1, DDR_IN_OP_ADD, 0, 0xc3);
+	assert_null(event(c, 1, DDR_EV_REFUSED));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(c->sb.members, SPARE + 1);
+	assert_int_equal(c->sb.member[SPARE].uuid[0], 0xc3);
+	assert_int_equal(cx_status(&c->node[1]).change_node, 0);
+}
+
 /* It has begun: if it is not wanted any more, the operator ends it, with fail. */
 static void a_replacement_that_began_is_not_cancelled(void **state)
 {
@@ -702,7 +765,7 @@ int main(void)
 		TEST(regions_cleared_as_a_member_fails_count_as_missed), TEST(regions_cleared_before_the_failure_is_delivered_count_as_missed),
 		TEST(a_returning_member_gets_the_regions_it_missed), TEST(a_returning_member_has_a_superblock_before_it_is_in_sync), TEST(regions_written_to_a_replacement_count_as_missed), TEST(a_member_of_an_older_generation_is_rebuilt_whole), TEST(a_member_that_was_never_in_sync_is_rebuilt_whole),
 		TEST(a_partial_rebuild_continues_as_a_partial_one), TEST(a_sighting_before_the_failure_does_not_count),
-		TEST(a_disk_is_added_and_removed), TEST(degraded_is_told_once), TEST(a_working_member_is_not_removed), TEST(a_member_in_use_is_not_searched_for),
+		TEST(a_disk_is_added_and_removed), TEST(an_add_that_nobody_waits_for_leaves_no_spare), TEST(an_add_that_waits_is_dropped), TEST(degraded_is_told_once), TEST(a_working_member_is_not_removed), TEST(a_member_in_use_is_not_searched_for),
 		cmocka_unit_test_setup_teardown(all_must_see_a_spare, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_lost_node_must_see_a_spare_too, setup_spare, cx_teardown),
 		cmocka_unit_test_setup_teardown(a_stop_that_is_taken_back_lets_a_spare_be_taken, setup_spare, cx_teardown),
