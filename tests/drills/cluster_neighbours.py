@@ -142,7 +142,8 @@ class NeighboursRig(UnitsRig):
         assert not lost, f"a node was lost to the others: {lost}"
 
     def finish(self, between=None):
-        """Also the arrays of their own."""
+        """The whole cluster stops, as doc/cluster.md says: the arrays while there is quorum. Also the arrays of their own."""
+        self.on_each(lambda i: self.node(i).run("systemctl stop dlm ddraid-stop", timeout=DOWN_S))
         self.on_each(lambda i: self.node(i).run("systemctl stop corosync", timeout=DOWN_S))
         tools.rawcheck("check", self.disks(), "--assert-none", "--assert-idle")
         for i in self.all:
