@@ -224,6 +224,21 @@ static bool disk_valid(const struct ddr_sm *sm)
 	       a->slots == b->slots;
 }
 
+/*
+ * A node that a verdict has excluded may own no slot by the disks any more, and still write to them: the superblocks that free its slot. It is lost
+ * like an owner, until it is proven dead.
+ */
+static void exclusions_lost(struct ddr_sm *sm, struct ddr_sm_shared *s)
+{
+	for (uint32_t i = 0; i < sm->own.c.n_outs; i++) {
+		struct ddr_sm_node *n = ddr_sm_place(sm, s, sm->own.c.outs[i]);
+
+		if (n && !n->lost)
+			ddr_sm_lose(sm, s, n, false);
+	}
+	ddr_sm_exclusions_agreed(sm, s);
+}
+
 /* No node has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
 static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
@@ -257,7 +272,7 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	for (uint32_t i = 0; i < s->sb.slots; i++)
 		if (s->sb.slot_node[i])
 			ddr_sm_lose(sm, s, ddr_sm_place(sm, s, s->sb.slot_node[i]), true);
-	ddr_sm_exclusions_agreed(sm, s);
+	exclusions_lost(sm, s);
 	if (!ddr_sm_place(sm, s, sm->node)) {
 		ddr_sm_no_place(sm);
 		return;

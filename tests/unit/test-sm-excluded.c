@@ -129,6 +129,33 @@ static void a_state_from_the_disks_knows_it(void **state)
 	assert_true(cx_status(&c->node[0]).joined && cx_status(&c->node[2]).joined);
 }
 
+/*
+ * The last node was leaving: its slot is free by the disks, and the superblocks that say so may be on their way still. Whoever begins anew with the
+ * disks writes nothing before it is proven dead.
+ */
+static void a_state_from_the_disks_does_not_trust_its_free_slot(void **state)
+{
+	struct cx *c = *state;
+
+	cx_kill(c, 0);
+	cx_kill(c, 1);
+	cx_forget(c);
+	for (uint32_t i = 0; i < c->sb.slots; i++)
+		c->sb.slot_node[i] = 0;
+	cx_start(c, 0, 0, 0);
+	excluded(c, 1, 2);
+	c->answers = CX_ALL & ~CX_FENCE;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	cx_tick(c, 60000);
+	assert_true(is_lost(&c->node[0], 2));
+	assert_int_equal(cx_find(&c->node[0], DDR_OUT_SB_WRITE, 0), -1);
+	cx_fenced(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_FENCE), 0);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	assert_true(cx_status(&c->node[0]).joined);
+}
+
 /* What is heard behind one's own HELLO is said with the next one. */
 static void heard_too_late_for_a_hello(void **state)
 {
@@ -202,6 +229,7 @@ int main(void)
 		TEST(it_is_never_its_turn_to_fence),
 		TEST(a_joiner_knows_it),
 		TEST(a_state_from_the_disks_knows_it),
+		TEST(a_state_from_the_disks_does_not_trust_its_free_slot),
 		TEST(heard_too_late_for_a_hello),
 		TEST(without_a_slot_it_is_only_left_out),
 		TEST(the_last_one_does_not_wait_for_it),
