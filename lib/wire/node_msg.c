@@ -66,7 +66,7 @@ static void walk_ids(struct ddr_walk *w, struct ddr_node_hello *h)
 	}
 	ddr_walk_bytes(w, h->machine, sizeof(h->machine));
 	ddr_walk_bytes(w, h->cluster, sizeof(h->cluster));
-	h->proposed = walk32(w, h->proposed ? DDR_NODE_PROPOSED : 0) & DDR_NODE_PROPOSED;
+	h->proposed = walk32(w, w->write && h->proposed ? DDR_NODE_PROPOSED : 0) & DDR_NODE_PROPOSED;
 	walk32(w, 0);
 }
 

@@ -361,6 +361,7 @@ def test_threads_where_io_uring_is_off(serving):
     ("# fine\n\nnode_id = 0\n", f"{CONFIG}:3: node_id = '0': expected a number from 1"),
 ])
 def test_config_errors_name_file_and_line(serving, text, why):
+    serving.node.run("mkdir -p /etc/ddraid")
     serving.node.put(CONFIG, text)
     done = serving.node.run("ddraidd -f", check=False)
     serving.node.run(f"rm {CONFIG}")

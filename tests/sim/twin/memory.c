@@ -83,12 +83,12 @@ static void drop(const void *at)
 
 void *__wrap_malloc(size_t n)
 {
-	return twin_fails(CALL_MEMORY) ? NULL : take(__real_malloc(n));
+	return me && twin_fails(CALL_MEMORY) ? NULL : take(__real_malloc(n));
 }
 
 void *__wrap_calloc(size_t k, size_t n)
 {
-	return twin_fails(CALL_MEMORY) ? NULL : take(__real_calloc(k, n));
+	return me && twin_fails(CALL_MEMORY) ? NULL : take(__real_calloc(k, n));
 }
 
 void *__wrap_realloc(void *p, size_t n)
