@@ -145,6 +145,45 @@ static int assemble(struct ddr_load *l, const struct ddr_load_supers *all)
 /* ---- members that the table names ------------------------------------------------- */
 
 /*
+ * Does the newest superblock that was read say that a member is in sync at this place? True as well if there is none. One that is being rebuilt there may have
+ * another device, which the table does not name yet.
+ */
+static bool is_used(const struct ddr_load *l, const struct ddr_load_supers *all, unsigned int place)
+{
+	const struct ddr_super *newest = NULL;
+
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *sb = all->cand[c].super;
+
+		if (sb && memcmp(sb->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0 && (!newest || sb->generation > newest->generation))
+			newest = sb;
+	}
+	for (unsigned int m = 0; newest && m < newest->members; m++)
+		if (newest->member[m].role == place && newest->member[m].state == DDR_MEMBER_IN_SYNC)
+			return true;
+	return !newest;
+}
+
+/*
+ * A member whose disk was exchanged for one of another array has failed, and the table still names its device. That must not keep the array from being
+ * served when the daemon is restarted. A device of another array at the place of a member in sync is a wrong table, which is refused.
+ */
+static void leave_out_failed(struct ddr_load *l, struct ddr_load_supers *all)
+{
+	static const char why[] = "holds a superblock of another array, and its member has failed";
+
+	for (size_t c = 0; c < all->n; c++) {
+		const struct ddr_super *sb = all->cand[c].super;
+
+		if (!sb || memcmp(sb->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0 || is_used(l, all, all->place[c]))
+			continue;
+		ddr_load_leave_out(l, all->place[c], why);
+		all->cand[c].super = NULL;
+		all->cand[c].error = why;
+	}
+}
+
+/*
  * Locks and reads the devices that the table names. A lock may be held by I/O of an earlier process that hangs. After the limit such
  * a member counts as absent, as if it hung for us, if the array can start without it: the next generation then lists it as missing,
  * so late writes to it are never read, and it is taken back when it is unlocked (drive_seek.c). If the array needs it, all that is
@@ -164,6 +203,7 @@ static int read_table_members(struct ddr_load *l, struct ddr_load_supers *all)
 		all->n = 0;
 		if (ddr_load_supers_read(l, all, 0, busy) || ddr_load_supers_settle(l, all, busy) < 0 || ddr_load_foreign_read(l, all, 0))
 			return -1;
+		leave_out_failed(l, all);
 		if (assemble(l, all) == 0)
 			break;
 		if (l->error.own)

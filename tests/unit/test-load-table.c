@@ -104,6 +104,28 @@ static void a_member_of_another_array(void **state)
 	end();
 }
 
+static void expect_two(void)
+{
+	assert_string_equal(rig.load->error.text, "");
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 3);
+	assert_int_equal(rig.load->members->open, 3);
+	end();
+}
+
+/* The same, once the member has failed for it: the array must be served by a daemon that is restarted. */
+static void a_failed_member_of_another_array(void **state)
+{
+	(void)state;
+	write_as_another_array();
+	rig.sb.member[2].state = DDR_MEMBER_FAULTY;
+	for (unsigned int m = 0; m < MEMBERS; m++)
+		if (m != 2)
+			make_member(m);
+	load();
+	expect_two();
+}
+
 static void no_devices(struct ddr_load *l)
 {
 	memset(l->bind.dev_major, 0, sizeof(l->bind.dev_major));
@@ -125,15 +147,6 @@ static void a_table_without_devices(void **state)
 static void without_2(struct ddr_load *l)
 {
 	l->bind.dev_major[2] = l->bind.dev_minor[2] = 0;
-}
-
-static void expect_two(void)
-{
-	assert_string_equal(rig.load->error.text, "");
-	assert_true(rig.load->ok);
-	assert_int_equal(rig.load->present, 3);
-	assert_int_equal(rig.load->members->open, 3);
-	end();
 }
 
 /* Somebody has put '-' at its place: that is not undone behind their back. */
@@ -222,6 +235,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_shorter_table_is_made_longer_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_exchanged_members_are_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_of_another_array, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_failed_member_of_another_array, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_table_without_devices, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_that_the_table_leaves_out_is_not_loaded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_rebuilding_member_outside_the_table_is_found, set_up, tear_down),
