@@ -46,19 +46,37 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 		check_level(s);
 }
 
+static bool names(const struct sim *s, const struct ddr_super *sb, const struct node *n)
+{
+	for (uint32_t i = 0; i < s->sb0.slots; i++)
+		if (sb->slot_node[i] == n->id)
+			return true;
+	return false;
+}
+
+/* The superblocks that the node writes free its slot: as soon as one of them has landed, no disk that counts names the node. */
+static bool frees_its_slot(const struct sim *s, const struct io *io, const struct node *n)
+{
+	struct ddr_super sb;
+
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		for (unsigned int c = 0; (io->pend >> m & 1) && c < 2; c++)
+			if (ddr_super_decode(io->block[m], c, ddr_super_offset(&s->sb0, c), &sb).code == DDR_FE_OK)
+				return !names(s, &sb, n);
+	return false;
+}
+
 /*
- * A node that owns no slot yet: no disk names it until the superblocks that it writes have landed. That is a documented limit
- * (doc/protocol.md), so they always land.
+ * A node that owns no slot yet, or none any more: no disk names it until the superblocks that it writes have landed, or from the first of them on.
+ * That is a documented limit (doc/protocol.md), so they always land.
  */
 void node_first_write_lands(struct sim *s, struct node *n)
 {
 	struct ddr_super sb;
-	bool named = !check_newest_super(s, &sb);
+	bool named = !check_newest_super(s, &sb) || names(s, &sb, n);
 
-	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		named |= sb.slot_node[i] == n->id;
-	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io && !named; io++) {
-		if (!io->used || io->type != DDR_OUT_SB_WRITE)
+	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++) {
+		if (!io->used || io->type != DDR_OUT_SB_WRITE || (named && !frees_its_slot(s, io, n)))
 			continue;
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 			if (io->pend >> m & 1)

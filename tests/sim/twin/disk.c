@@ -204,16 +204,14 @@ static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 	}
 	if (req->op != DDR_AIO_READ)
 		twin_effect();
-	me = NULL;		/* what is under way is not the daemon's */
-	r = calloc(1, sizeof(*r));
+	r = twin_own(sizeof(*r));
 	*r = (struct request){ .n = p->n, .p = p, .q = q, .req = req, .file = twin_file(req->fd), .op = req->op, .len = req->len, .offset = req->offset,
 			       .issued = disk_now(), .begun_ms = p->s->now };
 	r->member = r->file->member;
 	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE) {
-		r->bytes = malloc(req->len);
+		r->bytes = twin_own(req->len);
 		memcpy(r->bytes, req->buf, req->len);
 	}
-	me = p;
 	twin_get(r->file);
 	while (*last)
 		last = &(*last)->next;

@@ -83,12 +83,12 @@ static void drop(const void *at)
 
 void *__wrap_malloc(size_t n)
 {
-	return me && twin_fails(CALL_MEMORY) ? NULL : take(__real_malloc(n));
+	return twin_fails(CALL_MEMORY) ? NULL : take(__real_malloc(n));
 }
 
 void *__wrap_calloc(size_t k, size_t n)
 {
-	return me && twin_fails(CALL_MEMORY) ? NULL : take(__real_calloc(k, n));
+	return twin_fails(CALL_MEMORY) ? NULL : take(__real_calloc(k, n));
 }
 
 void *__wrap_realloc(void *p, size_t n)
@@ -118,6 +118,16 @@ char *__wrap_strdup(const char *text)
 	char *copy = __wrap_malloc(n);
 
 	return copy ? memcpy(copy, text, n) : NULL;
+}
+
+/* Not by hiding @me from the functions above: the compiler knows that calloc() reads no variable of ours, and leaves out what was stored for it. */
+void *twin_own(size_t n)
+{
+	void *at = __real_calloc(1, n);
+
+	if (!at)
+		abort();
+	return at;
 }
 
 void twin_memory_end(const struct proc *p)

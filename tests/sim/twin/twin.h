@@ -203,5 +203,7 @@ void twin_fence_answer(struct proc *p, const struct ddr_input *in);
 /* ---- memory.c -------------------------------------------------------------------- */
 
 void twin_memory_end(const struct proc *p);
+/* Zeroed memory of the simulator, while a daemon runs: not the daemon's, and never refused. free() gives it back. */
+void *twin_own(size_t n);
 
 #endif

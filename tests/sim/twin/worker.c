@@ -49,13 +49,8 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	(void)loop;
 	if (twin_fails(CALL_THREAD))
 		return -errno;
-	me = NULL;		/* the stack is no memory of the daemon */
-	k = calloc(1, sizeof(*k));
-	if (k)
-		k->stack = malloc(STACK);
-	me = p;
-	if (!k || !k->stack)
-		abort();
+	k = twin_own(sizeof(*k));
+	k->stack = twin_own(STACK);
 	k->p = p;
 	k->w = w;
 	prepare(k);
@@ -67,12 +62,8 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 
 static void destroy(struct worker *k)
 {
-	struct proc *p = me;
-
-	me = NULL;
 	free(k->stack);
 	free(k);
-	me = p;
 }
 
 static bool ready(const struct worker *k)
