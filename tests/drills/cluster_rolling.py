@@ -66,7 +66,7 @@ def round_of(rig, number):
         away.append(rig.replace_daemon(i, OLD))
         rig.wait_version(old)
     assert not any(any(rig.node_fenced(i)) for i in rig.all), f"somebody was fenced: {rig.cluster.fencer.log}"
-    assert not any(e["event"] == "recovery" for i in rig.up() for e in rig.events(i)), "a node's regions were recovered"
+    assert not any(e["event"] == "node-recovered" for i in rig.up() for e in rig.events(i)), "the regions of a node were taken over"
     stalls = rig.settle()
     longest = max(s for node in stalls.values() for s in node.values())
     return f"version {old} to {old + 1} and back, beginning with node {first}: a daemon was away for {max(away):.1f} s at most; longest stall {longest:.1f} s"
