@@ -129,8 +129,7 @@ enum ddr_in_type {
 	DDR_IN_PRESENT,		/* member, value (DDR_PRESENT_*): its device, which was not open here, is */
 	DDR_IN_OP_SEEK,		/* member, which has failed or is a spare: all nodes look for its device, and if they find it, it comes back */
 	DDR_IN_OP_ADD,		/* uuid: a new, blank disk becomes a spare. After DDR_EV_MEMBER_ADDED its superblock may be written */
-	DDR_IN_OP_WITHDRAW,	/* uuid: of an ADD that nobody waits for any more. It is dropped; if the group has it already, the entry that it makes is
-				 * removed again. No answer */
+	DDR_IN_OP_WITHDRAW,	/* uuid: of an ADD that nobody waits for any more; an entry that it makes nevertheless is removed again. No answer */
 	DDR_IN_OP_REMOVE,	/* member, uuid (random, of no disk): the member's entry is dropped */
 	DDR_IN_OP_REPLACE,	/* member, which is in sync or out, value: the spare that replaces it. Accepted once all nodes see the spare. Value
 				 * DDR_NO_MEMBER cancels: @member is a spare, and replaces no member; if the group has the request already, it still may */
