@@ -245,6 +245,21 @@ static void on_corosync(void *data)
 	ddr_link_end_calls(l, before);
 }
 
+/* The id of the cluster is durable, so the group may hear of it. */
+static void on_stored(void *ctx)
+{
+	struct ddr_link *l = ctx;
+	bool before = ddr_link_begin_calls(l);
+
+	l->stores = false;
+	if (l->open) {
+		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);
+		ddr_link_flush(l);
+		ddr_link_cluster(l);
+	}
+	ddr_link_end_calls(l, before);
+}
+
 /* ---- joining and leaving --------------------------------------------------------- */
 
 /*
@@ -329,7 +344,7 @@ static int connect_link(struct ddr_link *l)
 	l->group.fences = strcmp(l->d->conf.fence_command, DDR_FENCE_NONE) == 0 ? DDR_FENCES_NO : DDR_FENCES_YES;
 	l->outs = 0;
 	ddr_group_machine(&l->group, l->d->ident.id.machine);
-	ddr_link_cluster_begin(l);
+	ddr_link_cluster_begin(l, on_stored);
 	try_join(l);
 	ddr_link_pulse(l);
 	return 0;

@@ -63,12 +63,15 @@ void ddr_link_tell_excluded(struct ddr_link *l);
 
 /* link_store.c: stores the id of the cluster, if it is time to. Within such a round. */
 void ddr_link_cluster(struct ddr_link *l);
-/* The group begins with what this node has stored. */
-void ddr_link_cluster_begin(struct ddr_link *l);
+/* The group begins with what this node has stored. @stored: called from the loop, when what ddr_link_cluster() stores is durable. */
+void ddr_link_cluster_begin(struct ddr_link *l, void (*stored)(void *ctx));
 void ddr_link_cluster_end(struct ddr_link *l);
 
 /* Corosync's ring id as one number, the same on all nodes and for both services. */
-uint64_t ddr_link_ring(const struct ddr_ring_id *ring);
+static inline uint64_t ddr_link_ring(const struct ddr_ring_id *ring)
+{
+	return (ring->seq << 32 | ring->node) ^ (ring->seq >> 32) * 0x9e3779b97f4a7c15u;
+}
 void ddr_link_stop_timer(struct ddr_link *l, qb_loop_timer_handle *timer);
 
 #endif

@@ -23,23 +23,9 @@ static bool quorate(const struct ddr_link *l)
 	return l->group.ring_known && !l->group.held && q->quorate && ddr_link_ring(&q->ring) == l->group.ring;
 }
 
-static void on_stored(void *ctx)
+void ddr_link_cluster_begin(struct ddr_link *l, void (*stored)(void *ctx))
 {
-	struct ddr_link *l = ctx;
-	bool before = ddr_link_begin_calls(l);
-
-	l->stores = false;
-	if (l->open) {
-		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);
-		ddr_link_flush(l);
-		ddr_link_cluster(l);
-	}
-	ddr_link_end_calls(l, before);
-}
-
-void ddr_link_cluster_begin(struct ddr_link *l)
-{
-	l->d->ident.changed = on_stored;
+	l->d->ident.changed = stored;
 	l->d->ident.ctx = l;
 	if (l->d->ident.stored)
 		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);

@@ -51,11 +51,6 @@ void ddr_link_lose_rider(struct ddr_link *l, struct ddr_rider *r, const char *wh
  * Corosync's ring id as one number, the same on all nodes and for both services. Its sequence has 64 bits, but only 32 fit beside the
  * node id: the upper half is folded in by an odd factor, so that no two sequences of one node give the same number.
  */
-uint64_t ddr_link_ring(const struct ddr_ring_id *ring)
-{
-	return (ring->seq << 32 | ring->node) ^ (ring->seq >> 32) * 0x9e3779b97f4a7c15u;
-}
-
 /* Until the view has all of the partition no node may act as if it was quorate: those that the view lacks count for it. */
 static void withhold_quorum(struct ddr_link *l, struct ddr_rider *r, uint64_t ring)
 {
