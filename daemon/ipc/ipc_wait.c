@@ -22,12 +22,13 @@ void ddr_wait_begin(struct ddr_client *c, struct json_object *req, enum ddr_clie
 	}
 	if (json_object_object_get_ex(req, "timeout_ms", &o))
 		ms = json_object_get_int64(o);
+	c->wait = wait;
+	snprintf(c->which, sizeof(c->which), "%s", name);
 	if (ms < 0 || ms > WAIT_MS_MAX) {
+		ddr_client_gone(c);	/* what was requested already must not go on without it */
 		ddr_client_error(c, "timeout_ms must be 0 to %d", WAIT_MS_MAX);
 		return;
 	}
-	c->wait = wait;
-	snprintf(c->which, sizeof(c->which), "%s", name);
 	c->until_ms = ddr_now_ms() + (uint64_t)ms;
 	ddr_client_check(c, ddr_now_ms());
 }
@@ -207,7 +208,7 @@ static const char *waits_for(const struct ddr_array *a, const struct ddr_sm_stat
 	return buf;
 }
 
-/* Finding T5: whoever asked gives the disk its superblock; nobody does that later. */
+/* Finding T5: the command that asked writes the disk's superblock. After it has given up nobody does, so the request ends with it. */
 static void late_add(struct ddr_client *c, struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	char why[DDR_NODE_NAME_LEN + 256];

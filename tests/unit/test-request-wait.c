@@ -183,6 +183,11 @@ static void an_add_that_nobody_waits_for_is_withdrawn(void **state)
 		assert_memory_equal(withdrawn, c.uuid, sizeof(c.uuid));
 		assert_non_null(strstr(answer, text[i]));
 	}
+	memset(withdrawn, 0, sizeof(withdrawn));
+	answer[0] = '\0';
+	c = request("{\"cmd\":\"add\",\"uuid\":\"77777777-7777-7777-7777-777777777777\",\"name\":\"data\",\"timeout_ms\":-1}");
+	assert_non_null(strstr(answer, "timeout_ms must be"));
+	assert_int_equal(withdrawn[0], 0x77);
 	c = send_one(&all[1]);
 	memset(withdrawn, 0, sizeof(withdrawn));
 	is_listed(&c);
