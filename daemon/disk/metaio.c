@@ -217,7 +217,7 @@ void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset)
 
 void ddr_metaio_refuse(struct ddr_meta_op *op)
 {
-	op->failed = op->members;
+	op->failed |= op->members;	/* it may be refused twice: for a superblock, and for its owner pages */
 	op->members = 0;
 }
 

@@ -262,6 +262,25 @@ static void a_check_of_a_member_writes_nothing(void **state)
 	rig_close(&rig);
 }
 
+/* A superblock cannot be encoded, nor can its owner pages: nothing is written, and nothing counts as written. */
+static void what_is_refused_twice_has_failed(void **state)
+{
+	struct ddr_meta_op *op;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+	op = ddr_metaio_get(rig.meta, DDR_META_SB, 77, 0x7);
+	ddr_metaio_refuse(op);
+	ddr_metaio_refuse(op);
+	rig.done = false;
+	ddr_metaio_run(op, 1000, 5000);
+	ddr_metaio_tick(rig.meta, 1001);
+	assert_true(rig.done);
+	assert_int_equal(rig.meta_failed, 0x7);
+	rig_close(&rig);
+}
+
 static void a_member_that_does_not_answer_has_failed_in_time(void **state)
 {
 	struct ddr_meta_op *op;
@@ -363,6 +382,7 @@ int main(void)
 		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
 		cmocka_unit_test(a_loop_that_stood_still_hears_the_answers),
 		cmocka_unit_test(every_request_may_have_a_worker),
+		cmocka_unit_test(what_is_refused_twice_has_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
