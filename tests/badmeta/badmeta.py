@@ -8,7 +8,9 @@
 A defect is named KIND:BLOCK:FIELD. KIND is `flip` (bytes changed as a disk would: the
 checksum is wrong) or `lie` (a value that cannot be, under a right checksum, as a broken program
 would write it). BLOCK is `super0`, `super1`, `super` (both copies), `log` (slot 0, block 0,
-both places), `log-new` (its newer place), `map`, `map-new` likewise.
+both places), `log-new` (its newer place), `map`, `map-new` likewise. The blocks of format 2 are `page0`,
+`page1`, `page` (page 0 of the owner pages of that copy of the superblock, or of both), `disks`,
+`debtors` (the pages of these, of both copies) and `stamp` (both places of slot 0). The member gets format 2 here too.
 
 The offsets are written down here again, from doc/on-disk-format.md, and the checksum is computed
 here: nothing of the code under test takes part. make() verifies that exactly the field (and the
@@ -46,10 +48,35 @@ LOG = {
     "generation": (24, 8), "array_uuid": (32, 16), "boot_id": (48, 16), "cookie": (64, 8), "node": (72, 4),
     "length": (76, 4), "repair": (80, 48), "payload": (128, 3968),
 }
+PAGE = {
+    "magic": (0, 4), "version": (4, 2), "index": (6, 2), "length": (8, 4), "crc32c": (12, 4), "seq": (16, 8),
+    "array_uuid": (24, 16), "cluster": (40, 16), "kind": (56, 2), "pages": (58, 2), "reserved": (60, 196),
+}
+OWNER = {
+    "node": (0, 4), "state": (4, 1), "reserved0": (5, 3), "machine": (8, 16), "boot_id": (24, 16), "cookie": (40, 8), "since": (48, 8),
+    "name": (56, 64), "fenced_boot_id": (120, 16), "fenced_cookie": (136, 8), "fenced_time": (144, 8), "reserved1": (152, 104),
+}
+DISK = {
+    "kind": (0, 1), "flags": (1, 1), "reserved0": (2, 2), "settle": (4, 4), "since": (8, 8), "unanswered": (16, 8), "member": (24, 16),
+    "id": (40, 128), "owes": (168, 16), "reserved1": (184, 72),
+}
+DEBTOR = {"node": (0, 4), "flags": (4, 4), "machine": (8, 16), "boot_id": (24, 16), "name": (40, 64), "reserved": (104, 24)}
+STAMP = {
+    "magic": (0, 4), "version": (4, 2), "slot": (6, 2), "length": (8, 4), "crc32c": (12, 4), "seq": (16, 8), "array_uuid": (24, 16),
+    "generation": (40, 8), "node": (48, 4), "kind": (52, 2), "reserved0": (54, 2), "machine": (56, 16), "boot_id": (72, 16),
+    "cookie": (88, 8), "claim": (96, 16), "time": (112, 8), "stop_ms": (120, 4), "name": (124, 64), "reserved": (188, 3908),
+}
 for _i in (0, 15):
     SUPER.update({f"member[{_i}].{k}": (1024 + 64 * _i + at, n) for k, (at, n) in MEMBER.items()})
 for _i in (0, 63):
     SUPER.update({f"slot[{_i}].{k}": (2048 + 32 * _i + at, n) for k, (at, n) in SLOT.items()})
+
+TABLES = {"page": dict(PAGE), "disks": dict(PAGE), "debtors": dict(PAGE), "stamp": STAMP}
+for _i in (0, 14):
+    TABLES["page"].update({f"slot[{_i}].{k}": (256 + 256 * _i + at, n) for k, (at, n) in OWNER.items()})
+    TABLES["disks"].update({f"disk[{_i}].{k}": (256 + 256 * _i + at, n) for k, (at, n) in DISK.items()})
+for _i in (0, 29):
+    TABLES["debtors"].update({f"debtor[{_i}].{k}": (256 + 128 * _i + at, n) for k, (at, n) in DEBTOR.items()})
 
 # Values that no program may write into a member of an order-2 array of five with 16 slots, and a word of what
 # examine says about it. Fields in which any value is possible (counters, times) have no lie.
@@ -66,7 +93,8 @@ LIES = {
         "log_blocks": (ALL_ONES, "log_blocks"), "slots": (65, "slots"), "map_offset": (0, "map_offset"),
         "map_blocks": (0, "map_blocks"), "roles": (9, "roles"), "members": (17, "members"),
         "this_member": (16, "this_member"), "reserved2": (1, "reserved"), "reserved3": (1, "reserved"),
-        "reserved4": (1, "reserved"), "member[0].uuid": (0, "uuid"), "member[0].state": (9, "state"),
+        "reserved4": (1, "reserved"), "owner_offset": (4096, "owner_offset"), "owner_pages": (4, "owner_offset"),
+        "owner_crc": (1, "owner_offset"), "reserved6": (1, "reserved"), "member[0].uuid": (0, "uuid"), "member[0].state": (9, "state"),
         "member[0].flags": (1, "flags"), "member[0].role": (7, "role"), "member[0].cursor": (1, "cursor"),
         "member[0].since": (99, "generation that never existed"), "member[0].reserved": (1, "reserved"),
         "member[15].state": (1, "entry 15"), "slot[0].flags": (1, "slot table"), "slot[63].node": (3, "entry 63"),
@@ -79,15 +107,47 @@ LIES = {
         "repair": (1, "repair"), "payload": (ALL_ONES, "beyond the end"),
     },
 }
+PAGE_LIES = {
+    "magic": (0x73724444, "owner pages"), "version": (2, "owner pages"), "index": (1, "index"), "length": (512, "owner pages"),
+    "seq": (7, "seq"), "array_uuid": (1, "another array"), "cluster": (1, "different clusters"), "kind": (3, "kind"), "pages": (3, "kind"),
+    "reserved": (1, "reserved"),
+}
+LIES["page"] = dict(PAGE_LIES, kind=(2, "kind"), **{
+    "slot[0].node": (3, "node"), "slot[0].state": (9, "state"), "slot[14].state": (1, "state"), "slot[0].reserved0": (1, "reserved"),
+    "slot[0].cookie": (1, "instance"), "slot[0].name": (ALL_ONES, "node name"), "slot[0].fenced_boot_id": (1, "fenced"),
+    "slot[0].fenced_cookie": (1, "instance"), "slot[14].fenced_time": (1, "fenced"), "slot[0].reserved1": (1, "reserved"),
+})
+LIES["disks"] = dict(PAGE_LIES, **{
+    "disk[0].kind": (1, "id"), "disk[0].flags": (1, "not used"), "disk[0].reserved0": (1, "reserved"), "disk[0].settle": (1, "not used"),
+    "disk[0].since": (1, "not used"), "disk[0].unanswered": (1, "not used"), "disk[0].member": (1, "not used"),
+    "disk[14].id": (1, "not used"), "disk[0].owes": (1, "not used"), "disk[14].reserved1": (1, "reserved"),
+})
+LIES["debtors"] = dict(PAGE_LIES, kind=(2, "kind"), **{
+    "debtor[0].flags": (1, "reserved"), "debtor[0].machine": (1, "not used"), "debtor[29].boot_id": (1, "not used"),
+    "debtor[29].name": (1, "not used"), "debtor[0].reserved": (1, "reserved"),
+})
+LIES["stamp"] = {
+    "magic": (0x6f724444, "magic"), "version": (2, "version"), "slot": (1, "slot"), "length": (512, "length"), "seq": (0, "seq"),
+    "array_uuid": (1, "another array"), "generation": (0, "generation"), "node": (0, "instance"), "kind": (3, "kind"),
+    "reserved0": (1, "reserved"), "machine": (0, "instance"), "boot_id": (0, "instance"), "claim": (1, "instance"),
+    "name": (ALL_ONES, "node name"), "reserved": (1, "reserved"),
+}
 LIES["map"] = dict(LIES["log"], slot=(0, "slot"), magic=(0x6c724444, "magic"), payload=(ALL_ONES, "valid state"))
+
+
+def _crc_of_byte(crc):
+    for _ in range(8):
+        crc = crc >> 1 ^ 0x82f63b78 * (crc & 1)
+    return crc
+
+
+CRC_OF_BYTE = [_crc_of_byte(byte) for byte in range(256)]
 
 
 def crc32c(data):
     crc = 0xffffffff
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ 0x82f63b78 * (crc & 1)
+        crc = crc >> 8 ^ CRC_OF_BYTE[(crc ^ byte) & 0xff]
     return crc ^ 0xffffffff
 
 
@@ -97,15 +157,19 @@ def seal(block):
 
 
 def table_of(block):
-    return SUPER if block.startswith("super") else LOG
+    return SUPER if block.startswith("super") else TABLES.get(block.rstrip("01"), LOG)
+
+
+def of_format_2(block):
+    return block.rstrip("01") in TABLES
 
 
 def defects():
     """All of them: KIND:BLOCK:FIELD."""
     names = []
-    for block in ("super0", "super1", "super", "log", "log-new", "map", "map-new"):
+    for block in ("super0", "super1", "super", "log", "log-new", "map", "map-new", "page0", "page1", "page", "disks", "debtors", "stamp"):
         names += [f"flip:{block}:{field}" for field in table_of(block)]
-    for block in ("super", "log", "map"):
+    for block in ("super", "log", "map", "page", "disks", "debtors", "stamp"):
         names += [f"lie:{block}:{field}" for field in LIES[block]]
     return names
 
@@ -125,8 +189,12 @@ class Member:
         if sb[:4] != b"DDrd":
             raise SystemExit("the source is no member: no superblock at byte 4096")
         self.data_offset, = struct.unpack_from("<Q", sb, 144)
-        self.log_offset, log_blocks, slots = struct.unpack_from("<QII", sb, 200)
+        self.log_offset, log_blocks, self.slots = struct.unpack_from("<QII", sb, 200)
         self.map_offset, map_blocks = struct.unpack_from("<QI", sb, 216)
+        self.supers = [SUPER0, self.data_offset - BLOCK]
+        self.slot_pages = -(-self.slots // 15)
+        self.pages = self.slot_pages + 1 + -(-self.slots // 30)
+        self.owner_offset = self.data_offset - BLOCK - 2 * (self.pages + self.slots) * BLOCK
 
     def read(self, at):
         self.file.seek(at)
@@ -140,13 +208,52 @@ class Member:
         """Of the two places of a block: the one with the higher sequence number."""
         return max((base, base + BLOCK), key=lambda at: struct.unpack_from("<Q", self.read(at), 16))
 
+    def page(self, copy, index):
+        return self.owner_offset + (index + copy * (self.pages + 2 * self.slots)) * BLOCK
+
+    def stamp(self, place):
+        return self.owner_offset + (self.pages + place) * BLOCK
+
     def places(self, block):
-        supers = {"super0": [SUPER0], "super1": [self.data_offset - BLOCK],
-                  "super": [SUPER0, self.data_offset - BLOCK]}
-        if block in supers:
-            return supers[block]
+        """Where the block is that a defect damages."""
+        index = {"page": 0, "disks": self.slot_pages, "debtors": self.slot_pages + 1}
+        copies = {"0": [0], "1": [1]}.get(block[-1], [0, 1])
+        if block.startswith("super"):
+            return [self.supers[copy] for copy in copies]
+        if block == "stamp":
+            return [self.stamp(place) for place in copies]
+        if of_format_2(block):
+            return [self.page(copy, index[block.rstrip("01")]) for copy in copies]
         base = self.log_offset if block.startswith("log") else self.map_offset
         return [self.newer(base)] if block.endswith("-new") else [base, base + BLOCK]
+
+    def name_pages(self, copy):
+        """The checksum of its pages into a copy of the superblock."""
+        sb = self.read(self.supers[copy])
+        pages = b"".join(self.read(self.page(copy, i)) for i in range(self.pages))
+        struct.pack_into("<QHHI", sb, 304, self.owner_offset, self.pages, 0, crc32c(pages))
+        seal(sb)
+        self.write(self.supers[copy], sb)
+
+    def raise_format(self):
+        """Makes it a member of format 2: pages of which nothing is known, and two stamps of a node in slot 0."""
+        for copy in (0, 1):
+            sb = self.read(self.supers[copy])
+            sb[32] |= 1
+            self.write(self.supers[copy], sb)
+            for index in range(self.pages):
+                page = bytearray(BLOCK)
+                kind = 1 if index < self.slot_pages else 2 if index == self.slot_pages else 3
+                struct.pack_into("<IHHIIQ16s16sHH", page, 0, 0x6f724444, 1, index, BLOCK, 0, struct.unpack_from("<Q", sb, 16)[0],
+                                 bytes(sb[40:56]), bytes(16), kind, self.pages)
+                seal(page)
+                self.write(self.page(copy, index), page)
+            stamp = bytearray(BLOCK)
+            struct.pack_into("<IHHIIQ16sQIHH16s16s", stamp, 0, 0x73724444, 1, 0, BLOCK, 0, 2 + copy, bytes(sb[40:56]), 1, 1, 1, 0,
+                             b"machine of node 1"[:16], b"boot id of node 1"[:16])
+            seal(stamp)
+            self.write(self.stamp(copy), stamp)
+            self.name_pages(copy)
 
 
 def damage(kind, block_name, field, block):
@@ -166,7 +273,9 @@ def make(defect, source, target):
     shutil.copyfile(source, target)
     with open(target, "r+b") as image:
         member = Member(image)
-        for place in member.places(block_name):
+        if of_format_2(block_name):
+            member.raise_format()
+        for copy, place in enumerate(member.places(block_name)):
             before = member.read(place)
             block = bytearray(before)
             damage(kind, block_name, field, block)
@@ -177,6 +286,8 @@ def make(defect, source, target):
             allowed = set(range(at, at + size)) | (set(range(12, 16)) if kind == "lie" else set())
             if not changed & set(range(at, at + size)) or changed - allowed:
                 raise SystemExit(f"{defect}: changed bytes {sorted(changed)}, not the field at {at}")
+            if kind == "lie" and of_format_2(block_name) and block_name != "stamp":
+                member.name_pages(copy)   # or its superblock would not be believed, and the lie not be read
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -65,6 +66,11 @@ def test_the_list_covers_every_field_of_the_header():
     assert sum(size for _, size in badmeta.MEMBER.values()) == 64
     assert sum(size for _, size in badmeta.SLOT.values()) == 32
     assert sum(size for _, size in badmeta.LOG.values()) == 4096
+    assert sum(size for _, size in badmeta.PAGE.values()) == 256
+    assert sum(size for _, size in badmeta.OWNER.values()) == 256
+    assert sum(size for _, size in badmeta.DISK.values()) == 256
+    assert sum(size for _, size in badmeta.DEBTOR.values()) == 128
+    assert sum(size for _, size in badmeta.STAMP.values()) == 4096
     assert badmeta.crc32c(b"123456789") == 0xe3069283
 
 
@@ -139,6 +145,53 @@ def test_both_places_of_a_map_block_damaged(examine, defect):
     assert (badmeta.word(defect) or "region map") in report["errors"][0]
 
 
+def test_a_member_of_format_2(members, tmp_path):
+    """badmeta's own writer of format 2, from the document, and the reader agree."""
+    good = tmp_path / "good"
+    shutil.copyfile(members[0], good)
+    with open(good, "r+b") as image:
+        badmeta.Member(image).raise_format()
+    done = ddraid("examine", "--json", good)
+    assert done.returncode == 0, done.stdout
+    report, = json.loads(done.stdout)
+    assert report["format"] == 2 and "errors" not in report
+    assert report["slots"][0]["stamp"]["number"] == 3 and report["slots"][0]["stamp"]["node"] == 1
+
+
+@pytest.mark.parametrize("defect", of("flip:page0:") + of("flip:page1:"))
+def test_owner_pages_of_one_superblock_copy_damaged(examine, defect):
+    """A superblock without its pages counts as torn; the other copy serves."""
+    report = examine(defect)
+    assert report["valid"] and report["format"] == 2
+    error, = report["errors"]
+    assert error.startswith(f"superblock copy {defect[len('flip:page')]} at byte ") and "owner pages" in error
+
+
+@pytest.mark.parametrize("defect", of("flip:page:") + of("flip:disks:") + of("flip:debtors:"))
+def test_owner_pages_of_both_superblock_copies_damaged(examine, defect):
+    report = examine(defect)
+    assert not report["valid"] and "name" not in report
+    assert all("owner pages" in error for error in report["errors"][-2:]), report["errors"]
+
+
+@pytest.mark.parametrize("defect", of("lie:page:") + of("lie:disks:") + of("lie:debtors:"))
+def test_owner_pages_that_lie(examine, defect):
+    report = examine(defect)
+    assert not report["valid"]
+    assert badmeta.word(defect) in report["errors"][0]
+
+
+@pytest.mark.parametrize("defect", of("flip:stamp:") + of("lie:stamp:"))
+def test_both_stamps_of_a_slot_damaged(examine, defect):
+    """A stamp that is not valid proves nothing, and costs nothing."""
+    report = examine(defect)
+    assert report["valid"] and not any(slot["stamp"] for slot in report["slots"])
+    assert len(report["errors"]) == 2
+    for place, error in enumerate(report["errors"]):
+        assert error.startswith(f"stamp {place} of slot 0 at byte ")
+        assert (badmeta.word(defect) or "") in error
+
+
 def test_what_cannot_be_opened_is_not_called_damaged(tmp_path):
     absent = tmp_path / "absent"
     done = ddraid("examine", absent)
@@ -166,5 +219,7 @@ def test_the_document_has_the_same_fields():
     document = (TOP / "doc" / "on-disk-format.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", document, re.M)
     header = {name: at for name, at in badmeta.SUPER.items() if "[" not in name}
-    expected = [*header.items(), *badmeta.MEMBER.items(), *badmeta.SLOT.items(), *badmeta.LOG.items()]
+    tables = [header, badmeta.MEMBER, badmeta.SLOT, badmeta.LOG,
+              badmeta.PAGE, badmeta.OWNER, badmeta.DISK, badmeta.DEBTOR, badmeta.STAMP]
+    expected = [field for table in tables for field in table.items()]
     assert [(name, (int(at), int(size))) for at, size, name in rows] == expected
