@@ -59,15 +59,22 @@ static void refuse(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr
 	ddr_metaio_refuse(op);
 }
 
-/* The owner pages beside @next, which may have other slots than what is agreed. */
+/*
+ * The owner pages beside @next, which may have other slots than what is agreed. They name the cluster of the node that writes, once all of its nodes have
+ * stored its id.
+ */
 static void write_owners(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr_super *next)
 {
+	const uint8_t *cluster = ddr_ident_cluster_id(&a->d->ident, a->d->transport->cluster);
 	struct ddr_owners owners;
 	struct ddr_fault fault;
 
 	ddr_owners_follow(&a->owners, ddr_sm_super(a->sm));
+	if (cluster)
+		memcpy(a->owners.cluster, cluster, sizeof(a->owners.cluster));
 	owners = a->owners;
 	ddr_owners_follow(&owners, next);
+	ddr_sm_owners(a->sm, &owners);
 	fault = ddr_metaio_owners(op, &owners, next);
 	if (fault.code)
 		refuse(a, op, &fault);
@@ -414,6 +421,7 @@ static bool has_slot(const struct ddr_super *sb, uint32_t node)
 
 static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 {
+	char name[DDR_NODE_NAME_LEN];
 	struct ddr_sm_config cfg = {
 		.node = a->d->transport->node(a->d),
 		.cluster = a->d->transport->cluster,
@@ -423,10 +431,15 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.several = a->d->transport->nodes(a->d) != 1,
 		.adopt = adopt,
 		.behind = l->behind,
+		.owners = &a->owners,
+		.name = name,
 	};
 	size_t size;
 	void *mem;
 
+	a->d->transport->known_name(a->d, cfg.node, name, sizeof(name));	/* "" if none is known */
+	if (a->d->ident.stored)
+		memcpy(cfg.machine, a->d->ident.id.machine, sizeof(cfg.machine));
 	if (getrandom(cfg.entropy, sizeof(cfg.entropy), 0) != sizeof(cfg.entropy))
 		return -errno;
 	size = ddr_sm_size(&cfg);

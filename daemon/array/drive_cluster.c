@@ -194,6 +194,7 @@ static void load_blocks(struct ddr_array *a, const struct ddr_reload *r)
 	if (r->slot == DDR_RELOAD_SUPER) {
 		a->owners = r->owners;
 		ddr_sm_load_super(a->sm, &r->super);
+		ddr_sm_load_owners(a->sm, &r->owners);
 		for (uint32_t i = 0; i < r->super.map_blocks; i++)
 			ddr_sm_load_map(a->sm, i, r->block[i].valid ? r->block[i].payload : NULL, r->block[i].seq);
 		return;

@@ -16,6 +16,7 @@
 #include "daemon/array/events.h"
 #include "daemon/ipc/status.h"
 #include "lib/disk/assemble.h"
+#include "lib/math/uuid.h"
 
 #define SUSPECT_RUNS_MAX	64u	/* runs of suspect regions that are listed */
 
@@ -292,6 +293,32 @@ static void add_uuid(struct json_object *o, const char *key, const uint8_t *uuid
 	add_text_or_null(o, key, uuid ? text : NULL);
 }
 
+/* The owners of the slots, and the last owners of free ones, as far as the group knows them. */
+static struct json_object *slots_array(const struct ddr_array *a)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (uint32_t s = 0; a->state == DDR_ARRAY_RUNNING && s < a->super.slots; s++) {
+		struct json_object *o = json_object_new_object();
+		struct ddr_owner w;
+
+		ddr_sm_owner(a->sm, s, &w);
+		json_object_array_add(list, o);
+		add_number(o, "slot", s);
+		add_text(o, "state", ddr_slot_state_name(w.state));
+		json_object_object_add(o, "node", w.node ? json_object_new_uint64(w.node) : NULL);
+		add_text_or_null(o, "name", w.name[0] ? w.name : NULL);
+		add_uuid(o, "machine", ddr_uuid_is_zero(w.machine) ? NULL : w.machine);
+		add_uuid(o, "boot_id", ddr_uuid_is_zero(w.instance.boot_id) ? NULL : w.instance.boot_id);
+		add_number(o, "cookie", w.instance.cookie);
+		add_number(o, "since", w.since);
+		add_uuid(o, "fenced_boot_id", w.fenced_time ? w.fenced.boot_id : NULL);
+		add_number(o, "fenced_cookie", w.fenced.cookie);
+		add_number(o, "fenced", w.fenced_time);
+	}
+	return list;
+}
+
 /* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
@@ -338,6 +365,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	cluster_waits(a, st, o);
 	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);
+	json_object_object_add(o, "slots", slots_array(a));
 	return o;
 }
 

@@ -107,6 +107,11 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.present = cfg->present;
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
+	memcpy(sm->own.machine, cfg->machine, sizeof(sm->own.machine));
+	if (cfg->name)
+		ddr_owner_name(sm->own.name, cfg->name);
+	if (cfg->owners && ddr_super_has_owners(&s->sb))
+		ddr_owners_take(&s->owners, cfg->owners->slot, s->sb.slots);
 	s->regions = ddr_super_regions(&s->sb);
 	s->region_blocks = ddr_super_region_blocks(&s->sb);
 	sm->own.g.room = sm->shared.sb.array_blocks;	/* the node that loaded the superblocks has checked that the devices are that large */

@@ -28,7 +28,7 @@
  * whose @quorate counts. With one (config.cluster true) this holds as well:
  *  - nothing is loaded before the first step: what is on disk may change until this node has
  *    joined. RELOAD and SLOT_READ request reads, always with O_DIRECT, of all copies:
- *	RELOAD: the newest superblock -> ddr_sm_load_super(), the map -> ddr_sm_load_map() for every
+ *	RELOAD: the newest superblock -> ddr_sm_load_super(), its owner pages -> ddr_sm_load_owners(), the map -> ddr_sm_load_map() for every
  *	index, then DDR_IN_RELOADED with its io. SLOT_READ: ddr_sm_load_log() for every index
  *	of out.slot, then DDR_IN_SLOT_DONE with its io. result 0, or an errno: nothing was read (no
  *	member answered), and the request is repeated later. A single block that no member in sync could
@@ -77,7 +77,7 @@
 #define DDR_SM_MSG_MAX		1024u	/* bytes of one MCAST in this version: one frame on the wire */
 #define DDR_SM_CHUNKS		16u	/* messages with a joiner's state that are in flight at once */
 #define DDR_SM_MSG_SHORT	128u	/* bytes of a message, except for ... */
-#define DDR_SM_MSG_LONG		32u	/* ... at most this many of a step: parts of the state, changes of the map, what a writer has done, a HELLO that names excluded nodes */
+#define DDR_SM_MSG_LONG		32u	/* ... at most this many of a step: parts of the state, changes of the map, what a writer has done, a HELLO that names excluded nodes, a START */
 
 enum ddr_in_type {
 	DDR_IN_NONE = 0,	/* continue emitting */
@@ -322,10 +322,15 @@ struct ddr_outputs {
 
 struct ddr_sm;
 struct ddr_super;		/* format.h of lib: the decoded superblock, host types */
+struct ddr_owners;		/* format_owner.h: the decoded owner pages */
+struct ddr_owner;
 
 struct ddr_sm_config {
 	uint32_t node;		/* own id */
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
+	const struct ddr_owners *owners;	/* copied: beside @super; NULL: none are known */
+	uint8_t machine[16];	/* random id of this machine; zero: not known */
+	const char *name;	/* copied: of this node, as ddr_owner_name() gives it; NULL: not known */
 	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
 	uint8_t entropy[16];	/* random, new at each start: the names of new generations are derived from it */
@@ -357,6 +362,8 @@ void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
 /* Between RELOAD and RELOADED: the superblock of the newest generation on any member, and of these the highest sequence. */
 void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb);
+/* With it, if it is of format 2: what its owner pages say. */
+void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners);
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out);
 /* When the next TICK is needed, in ms, unless another input comes first; UINT64_MAX: none is. After a step without @more. */
@@ -375,6 +382,14 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm);
 void ddr_sm_landing(struct ddr_sm *sm, bool landing);
 /* Fills in all fields but sb->updated, which the driver sets: there is no clock here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
+
+/*
+ * The owner pages beside that superblock, format 2. @owners: what this node read from the disks last, made to follow that superblock
+ * (ddr_owners_follow()). What the group knows of the slots replaces what is there; the rest stays.
+ */
+void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners);
+/* For status: what the group knows of the owner of a slot, or of its last one. All zero: nothing. */
+void ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owner *owner);
 
 /*
  * What all nodes have agreed on: which member holds which role, and in what state. (A superblock that is being written may be newer, and may

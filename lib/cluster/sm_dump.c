@@ -81,6 +81,8 @@ DUMP(node, ddr_sm_node, DDR_SHARED_NODE)
 DUMP(ex, ddr_sm_ex, DDR_SHARED_EX)
 DUMP(grow, ddr_sm_growth, DDR_SHARED_GROW)
 DUMP(version, ddr_sm_version, DDR_SHARED_VERSION)
+DUMP(owner, ddr_sm_owner, DDR_SHARED_OWNER)
+DUMP(owners, ddr_sm_owners, DDR_SHARED_OWNERS)
 
 static struct dump *at(struct dump *d, const char *part, int place)
 {
@@ -110,6 +112,9 @@ size_t ddr_sm_dump(const struct ddr_sm *sm, char *buf, size_t size)
 	for (int i = 0; i < (int)DDR_SM_EX; i++)
 		ex(at(&d, "ex", i), &s->ex[i]);
 	grow(at(&d, "grow.", -1), &s->grow);
+	owners(at(&d, "owners.", -1), &s->owners);
+	for (int i = 0; i < (int)DDR_MAX_SLOTS; i++)
+		owner(at(&d, "owner", i), &s->owners.slot[i]);
 	for (int i = 0; i < (int)s->n_map; i++)
 		version(at(&d, "map", i), &s->version[i]);
 	return d.used;

@@ -61,6 +61,7 @@ static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 		msg.fenced.node = n->id;
 		msg.fenced.how = ddr_sm_peer(sm, n)->how;
 		msg.fenced.failure = n->failure;
+		msg.fenced.time = sm->wall;
 		ddr_sm_peer(sm, n)->how_sent = true;
 		ddr_sm_send(sm, &msg);
 		return;

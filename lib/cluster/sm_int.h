@@ -19,6 +19,7 @@
  *	sm_region.c	what the region map says of each region
  * what a delivered message changes on all nodes alike (sm_order.h)
  *	sm_order_ex.c	exclusive ranges
+ *	sm_order_owner.c	which machine has a slot, and whether it is dead
  *	sm_order_node.c	nodes and slots
  *	sm_order.c	growing, the map, verify, devices
  *	sm_order_member.c	members
@@ -48,6 +49,7 @@
  * changes of the members and the map
  *	sm_seek.c	which node sees which member; members that are added, removed, or come back
  *	sm_grow.c	growing the array into the room of its members
+ *	sm_owner.c	the owner pages beside the superblocks
  *	sm_super.c	the superblocks of a change, and their writes
  *	sm_map.c	the region map: MAP_SET and MAP_DONE, its writes
  *	sm_member.c	member failure: intent, superblocks, done, acknowledgement

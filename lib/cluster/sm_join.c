@@ -74,11 +74,22 @@ static void chunks_send(struct ddr_sm *sm)
 
 /* ---- receiving -------------------------------------------------------------- */
 
+/* The owner pages can be written as they would follow from these owners. */
+static bool owners_valid(const struct ddr_sm *sm)
+{
+	struct ddr_owners owners;
+
+	memset(&owners, 0, sizeof(owners));
+	for (uint32_t i = 0; i < sm->shared.sb.slots; i++)
+		ddr_sm_owner(sm, i, &owners.slot[i]);
+	return ddr_owners_check(&owners, &sm->shared.sb).code == DDR_FE_OK;
+}
+
 static bool state_valid(const struct ddr_sm *sm)
 {
 	const struct ddr_msg_member_set *set = &sm->shared.change.set;
 
-	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK)
+	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK || !owners_valid(sm))
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (sm->shared.nodes[i].excluded && !sm->shared.nodes[i].lost)
@@ -110,6 +121,7 @@ static void state_drop(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct 
 	ddr_shared_sized(s);
 	ddr_order_map_counts(s);
 	memset(&s->change, 0, sizeof(s->change));
+	memset(&s->owners, 0, sizeof(s->owners));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
 	memset(s->ex, 0, sizeof(s->ex));
 	memset(sm->own.drain, 0, sizeof(sm->own.drain));
@@ -201,6 +213,7 @@ static void reload(struct ddr_sm *sm)
 	sm->own.c.reload_io = ddr_sm_io(sm, 0);
 	sm->own.c.reload_epoch = sm->own.c.epoch;
 	sm->own.c.disk_known = sm->own.c.disk_changed = false;
+	memset(sm->own.c.disk_owner, 0, sizeof(sm->own.c.disk_owner));
 	for (uint32_t i = 0; i < sm->shared.n_map; i++)
 		sm->own.mapb[i].loaded &= !sm->own.c.building;
 	out = ddr_sm_out(sm, DDR_OUT_RELOAD);
@@ -239,7 +252,27 @@ static void exclusions_lost(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	ddr_sm_exclusions_agreed(sm, s);
 }
 
-/* No node has the state, so it is built from the disks. Every owner of a slot counts as lost until it is here and has declared. */
+/*
+ * An owner of a slot counts as lost until it is here and has declared; or as dead, if the pages say that it was fenced or acknowledged, and that
+ * nobody has started in the slot since. Then the slot is only to be recovered.
+ */
+static void owner_absent(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t slot)
+{
+	struct ddr_sm_node *n = ddr_sm_place(sm, s, s->sb.slot_node[slot]);
+	const struct ddr_sm_owner *o = &s->owners.slot[slot];
+
+	if (!ddr_shared_owner_dead(s, slot)) {
+		ddr_sm_lose(sm, s, n, true);
+		return;
+	}
+	n->dead = true;
+	n->cookie = o->fenced_cookie;
+	memcpy(n->boot_id, o->fenced_boot_id, sizeof(n->boot_id));
+	ddr_order_slot_died(s, slot);
+	ddr_order_slot_recover(s, slot);
+}
+
+/* No node has the state, so it is built from the disks. */
 static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 {
 	struct ddr_sm_cluster *c = &sm->own.c;
@@ -248,6 +281,8 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	c->building = false;
 	ddr_sm_shared_forget(s);
 	s->sb = c->disk;
+	if (s->owned)
+		ddr_owners_take(&s->owners, c->disk_owner, s->sb.slots);
 	memset(sm->own.errors, 0, sizeof(sm->own.errors));
 	ddr_sm_members_known(sm, &was);
 	ddr_shared_sized(s);
@@ -271,7 +306,7 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	 */
 	for (uint32_t i = 0; i < s->sb.slots; i++)
 		if (s->sb.slot_node[i])
-			ddr_sm_lose(sm, s, ddr_sm_place(sm, s, s->sb.slot_node[i]), true);
+			owner_absent(sm, s, i);
 	exclusions_lost(sm, s);
 	if (!ddr_sm_place(sm, s, sm->node)) {
 		ddr_sm_no_place(sm);

@@ -132,6 +132,7 @@ void ddr_sm_leave_pump(struct ddr_sm *sm)
 	msg.leave.slot = sm->own.slot;
 	/* a slot that we have not read may have marks: the remaining nodes read it */
 	msg.leave.dirty = ddr_sm_marks_known(sm) ? (uint32_t)ddr_sm_marks(sm) : UINT32_MAX;
+	msg.leave.time = sm->wall;
 	sm->own.c.leave_sent = true;
 	ddr_sm_send(sm, &msg);
 }

@@ -35,28 +35,31 @@ static bool will_be_cluster(const struct ddr_sm_shared *s)
 }
 
 /* Without a cluster the owners of slots are in no view, so they are not lost; their dirty regions are taken over as if they were fenced. */
-static void take_slots(struct ddr_sm_shared *s)
+static void take_slots(struct ddr_sm_shared *s, uint64_t time)
 {
+	static const uint8_t nobody[DDR_UUID_LEN];
+
 	for (uint32_t i = 0; i < s->sb.slots; i++)
 		if (s->sb.slot_node[i] && ddr_shared_node_at(s, s->sb.slot_node[i]) < 0) {
 			ddr_order_slot_died(s, i);
 			ddr_order_slot_recover(s, i);
+			ddr_order_owner_dead(s, i, nobody, 0, time);
 		}
 }
 
-void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_order_dead *dead)
+void ddr_order_mark_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
 {
 	bool cluster = will_be_cluster(s);
 
-	if (flags & DDR_START_SEVERAL) {
+	if (msg->start.flags & DDR_START_SEVERAL) {
 		if (!cluster)
 			s->change.mark = DDR_MARK_CLUSTER;
 		return;
 	}
-	if (!(flags & DDR_START_ADOPT))
+	if (!(msg->start.flags & DDR_START_ADOPT))
 		return;
 	if (cluster)
 		s->change.mark = DDR_MARK_ALONE;
-	ddr_order_lost_adopted(s, dead);
-	take_slots(s);
+	ddr_order_lost_adopted(s, msg->start.time, dead);
+	take_slots(s, msg->start.time);
 }

@@ -141,6 +141,7 @@ static void done_send(struct ddr_sm *sm)
 	for (uint32_t s = 0; s < sm->shared.sb.slots; s++)	/* as written, not as changed since */
 		msg.done.owner[s] = sm->own.t.slots >> s & 1 ? sm->own.next.slot_node[s] : 0;
 	msg.done.mark = sm->own.t.mark;
+	msg.done.changes = sm->own.next_owners.changes;
 	msg.done.set = sm->own.t.set;
 	ddr_sm_send(sm, &msg);
 	ddr_trans_on(sm, DDR_TE_WRITTEN);

@@ -11,6 +11,7 @@
 #ifndef DDR_LIB_SM_ORDER_H
 #define DDR_LIB_SM_ORDER_H
 
+#include "lib/disk/format_owner.h"
 #include "sm_ask.h"
 
 /* Ranges that have ended, bit: their place. The range itself stays in its place, except that @used is false. */
@@ -44,6 +45,24 @@ void ddr_order_ex_gone(struct ddr_sm_shared *s, uint32_t node, struct ddr_ended 
 void ddr_order_ex_unacked(struct ddr_sm_shared *s, uint32_t at);
 /* Ranges that all have acknowledged belong to their owners, whichever node joins now. */
 void ddr_order_ex_settle(struct ddr_sm_shared *s);
+
+/* ---- whose the slots are, format 2 (sm_order_owner.c) ------------------------------ */
+
+/* The sender of this START begins in the slot. */
+void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg);
+/* The slot is being freed. @time: seconds since 1970. */
+void ddr_order_owner_frees(struct ddr_sm_shared *s, uint32_t slot, uint64_t time);
+/*
+ * The owner of the slot is proven dead: the slot's pages are to say so, with this instance if its owner's is not known (cookie 0: nor is this one). A slot
+ * of which no instance is known stays as it is: what never had a name cannot be recognised either.
+ */
+void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, uint64_t time);
+/* Is the owner of the slot proven dead by its pages? Then the slot is only to be recovered. */
+bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot);
+/* Was this instance fenced, or acknowledged, by any slot? It never takes part again. */
+bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
+/* Takes over what the pages on the disks say of this many slots. No change counts as made. */
+void ddr_owners_take(struct ddr_sm_owners *o, const struct ddr_owner *disk, uint32_t slots);
 
 /* ---- nodes, slots, who writes (sm_order_node.c) ---------------------------------- */
 
@@ -86,12 +105,12 @@ bool ddr_shared_is_last(const struct ddr_sm_shared *s, uint32_t id, bool others)
 /* LEAVE. False: it has to stay. @others: other nodes are in the view that could start, or leave. */
 bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool others);
 
-/* The operator has adopted the array: nobody else uses its disks, so lost nodes are dead. */
-void ddr_order_lost_adopted(struct ddr_sm_shared *s, struct ddr_order_dead *dead);
+/* The operator has adopted the array at this time (seconds since 1970): nobody else uses its disks, so lost nodes are dead. */
+void ddr_order_lost_adopted(struct ddr_sm_shared *s, uint64_t time, struct ddr_order_dead *dead);
 /* Why a node whose START has these flags must not start, or NULL (sm_mark.c). */
 const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flags);
-/* A START with these flags was delivered and accepted, and its sender is no longer lost. */
-void ddr_order_mark_start(struct ddr_sm_shared *s, uint32_t flags, struct ddr_order_dead *dead);
+/* This START was delivered and accepted, and its sender is no longer lost. */
+void ddr_order_mark_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead);
 
 /* START: refused, for the reason given; the sender may try again later; accepted. */
 enum ddr_start_answer { DDR_START_REFUSED, DDR_START_LATER, DDR_START_BEGUN };

@@ -189,12 +189,15 @@ static bool overtaken(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	       msg->sender == ddr_shared_writer(s);
 }
 
-/* The owners of slots are as written on the disks. If a node has left or was recovered meanwhile, another change follows. */
+/*
+ * The owners of slots are as written on the disks. If a node has left or was recovered meanwhile, or more is known of an owner than when this was written,
+ * another change follows.
+ */
 static void slots_done(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	s->change.slots &= ~msg->done.slots;
 	for (uint32_t i = 0; i < s->sb.slots; i++)
-		if ((msg->done.slots >> i & 1) && s->change.slot_node[i] != msg->done.owner[i])
+		if ((msg->done.slots >> i & 1) && (s->change.slot_node[i] != msg->done.owner[i] || s->owners.slot[i].changed > msg->done.changes))
 			s->change.slots |= 1ull << i;
 }
 

@@ -73,20 +73,21 @@ void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node)
  * Another node has taken over this kernel's dirty regions, so it must never write again, even if it still runs: storage fencing does
  * not power anything off. A group that did not see its START knows the kernel only from its slot.
  */
-static void instance_dead(struct ddr_sm_shared *s, uint32_t node, const struct ddr_msg *msg)
+static void instance_dead(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
 {
-	int at = ddr_shared_node_at(s, node);
+	int at = ddr_shared_node_at(s, s->sb.slot_node[slot]);
 	struct ddr_sm_node *n = at < 0 ? NULL : &s->nodes[at];
 
 	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
 		return;
 	n->cookie = msg->recover.cookie;
 	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
+	ddr_order_owner_dead(s, slot, n->boot_id, n->cookie, msg->recover.time);
 }
 
 static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
 {
-	instance_dead(s, s->sb.slot_node[slot], msg);
+	instance_dead(s, slot, msg);
 	s->nodes[ddr_shared_node_at(s, s->rec_by[slot])].folded = false;	/* it has older marks now */
 	s->rec &= ~(1ull << slot);
 	s->rec_by[slot] = 0;
@@ -95,8 +96,10 @@ static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_m
 	 * no slot has marks: the missing slot is what distinguishes a kernel that was cut off but still runs from one that took part
 	 * until now (start_refused() in sm_order_start.c); and the change that frees the slot lets a copy restart.
 	 */
-	if (!s->cluster || s->sb.parity == 0)
+	if (!s->cluster || s->sb.parity == 0) {
 		ddr_order_slot_give(s, slot, 0);
+		ddr_order_owner_frees(s, slot, msg->recover.time);
+	}
 }
 
 enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct ddr_msg *msg)
@@ -118,9 +121,9 @@ enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct 
 /* ---- nodes that are proven dead --------------------------------------------- */
 
 /* Its ranges and other claims are released, and its slot is to be recovered. */
-static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, struct ddr_order_dead *dead)
+static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, uint64_t time, struct ddr_order_dead *dead)
 {
-	uint32_t slot = ddr_shared_slot_of(s, n->id);
+	uint32_t slot = ddr_shared_slot_of(s, n->id), claimed = ddr_shared_slot_claimed(s, n->id);
 	enum ddr_writer_news writer;
 
 	dead->nodes |= 1ull << (n - s->nodes);
@@ -132,16 +135,18 @@ static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, struct ddr_orde
 		ddr_order_slot_died(s, slot);
 		ddr_order_slot_recover(s, slot);
 	}
+	if (slot != DDR_SM_NO_SLOT || claimed != DDR_SM_NO_SLOT)
+		ddr_order_owner_dead(s, slot != DDR_SM_NO_SLOT ? slot : claimed, n->boot_id, n->cookie, time);
 	writer = ddr_order_writer(s);
 	if (writer > dead->writer)
 		dead->writer = writer;
 }
 
-void ddr_order_lost_adopted(struct ddr_sm_shared *s, struct ddr_order_dead *dead)
+void ddr_order_lost_adopted(struct ddr_sm_shared *s, uint64_t time, struct ddr_order_dead *dead)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (s->nodes[i].lost)
-			dies(s, &s->nodes[i], dead);
+			dies(s, &s->nodes[i], time, dead);
 }
 
 enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
@@ -156,7 +161,7 @@ enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct dd
 		n->attempt++;
 		return DDR_FA_NEXT;
 	}
-	dies(s, n, dead);
+	dies(s, n, msg->fenced.time, dead);
 	return DDR_FA_DEAD;
 }
 
@@ -187,7 +192,9 @@ bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool ot
 		slot = claimed;
 	if (n->leave_dirty)
 		ranges_doubt(s, n->id);
-	else if (slot != DDR_SM_NO_SLOT)
+	if (!n->leave_dirty && slot != DDR_SM_NO_SLOT) {
 		ddr_order_slot_give(s, slot, 0);
+		ddr_order_owner_frees(s, slot, msg->leave.time);
+	}
 	return true;
 }

@@ -9,6 +9,8 @@
 
 static const char not_all_members[] = "this node cannot reach all members that the running nodes use. When it can" DDR_SM_ANEW;
 
+static const char recorded_text[] = "the superblocks record that this node was fenced, or acknowledged as powered off, since it started the array" DDR_SM_START_ANEW;
+
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
 static bool others_started(const struct ddr_sm_shared *s, const struct ddr_sm_node *n)
@@ -25,6 +27,9 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 	/* a kernel that has booted holds nothing before its START counts; one that holds something is the instance that was fenced */
 	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
 		return evicted_text;
+	/* likewise where nobody is left who has seen that; also under another node id */
+	if (ddr_shared_instance_dead(s, msg->start.boot_id, msg->start.cookie))
+		return recorded_text;
 	/* nothing is granted before the superblocks name the slot's owner; a kernel that holds something without a slot has lost its slot */
 	if (msg->start.held && ddr_shared_slot_of(s, n->id) == DDR_SM_NO_SLOT && ddr_shared_slot_claimed(s, n->id) == DDR_SM_NO_SLOT)
 		return evicted_text;
@@ -43,6 +48,7 @@ static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr
 	if (s->sb.slot_node[news->slot])
 		ddr_order_slot_died(s, news->slot);	/* a node that leaves cleanly owns no slot any more */
 	ddr_order_slot_give(s, news->slot, msg->sender);
+	ddr_order_owner_begins(s, news->slot, msg);
 	ddr_order_members_missing(s, msg->start.missing, &news->voided, &news->failed);
 }
 
@@ -80,7 +86,7 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 	ddr_order_recover_drop(s, msg->sender);
 	ddr_order_ex_unacked(s, at);
 	s->change.acked &= ~(1ull << at);
-	ddr_order_mark_start(s, msg->start.flags, &news->dead);
+	ddr_order_mark_start(s, msg, &news->dead);
 	writer = ddr_order_writer(s);
 	if (writer > news->dead.writer)
 		news->dead.writer = writer;

@@ -56,6 +56,7 @@ static void say(struct ddr_sm *sm, enum ddr_msg_type type, uint32_t slot)
 	struct ddr_msg msg = { .type = type };
 
 	msg.recover.slot = slot;
+	msg.recover.time = sm->wall;
 	if (type == DDR_M_RECOVERED && sm->own.c.rc_cookie) {
 		msg.recover.cookie = sm->own.c.rc_cookie;
 		memcpy(msg.recover.boot_id, sm->own.c.rc_boot_id, sizeof(msg.recover.boot_id));

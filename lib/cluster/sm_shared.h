@@ -120,6 +120,25 @@
 	F(U32, by)			/* node that requested it; 0: none */ \
 	F(U64, want)			/* blocks; 0: as many as there is room for */
 
+/*
+ * Whose the slots are, by the last delivered messages (format 2; format_owner.h says what the fields mean). A slot whose owner has changed is one of the
+ * change's @slots until its pages are written.
+ */
+#define DDR_SHARED_OWNERS(F, A) \
+	F(U32, changes)			/* number of changes so far */
+
+#define DDR_SHARED_OWNER(F, A) \
+	F(U32, changed)			/* number of its last change */ \
+	F(U8, state)			/* enum ddr_slot_state; of a slot that is being freed DDR_SLOT_FREE already */ \
+	A(BYTES, machine, 16) \
+	A(BYTES, boot_id, 16)		/* zero: not known */ \
+	F(U64, cookie) \
+	F(U64, since)			/* seconds since 1970 */ \
+	A(BYTES, name, DDR_NODE_NAME) \
+	A(BYTES, fenced_boot_id, 16)	/* zero: none */ \
+	F(U64, fenced_cookie) \
+	F(U64, fenced_time)		/* seconds since 1970 */
+
 /* A block of the region map: versions count its changes. */
 #define DDR_SHARED_VERSION(F, A) \
 	F(U64, mem)			/* in memory */ \
@@ -143,6 +162,11 @@ struct ddr_sm_node { DDR_SHARED_NODE(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
 struct ddr_sm_ex { DDR_SHARED_EX(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
 struct ddr_sm_growth { DDR_SHARED_GROW(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
 struct ddr_sm_version { DDR_SHARED_VERSION(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_owner { DDR_SHARED_OWNER(DDR_SHARED_FIELD, DDR_SHARED_ARRAY) };
+struct ddr_sm_owners {
+	DDR_SHARED_OWNERS(DDR_SHARED_FIELD, DDR_SHARED_ARRAY)
+	struct ddr_sm_owner slot[DDR_MAX_SLOTS];
+};
 
 struct ddr_sm_shared {
 	DDR_SHARED_GROUP(DDR_SHARED_FIELD, DDR_SHARED_ARRAY)
@@ -150,11 +174,13 @@ struct ddr_sm_shared {
 	struct ddr_sm_node nodes[DDR_SM_MAX_NODES];
 	struct ddr_sm_ex ex[DDR_SM_EX];
 	struct ddr_sm_growth grow;
+	struct ddr_sm_owners owners;	/* all zero unless @owned */
 	struct ddr_super sb;
 	const struct ddr_sm_version *version;	/* of each block of the map; ddr_order_version() */
 	const uint8_t *map;		/* nibbles, as in the payload; ddr_order_map() */
 
 	/* known to all without a message: from their configuration, and from the view */
+	bool owned;			/* the superblocks have owner pages (format 2), and all nodes of the view speak a version that shares them */
 	bool cluster;			/* nodes come and go, and are fenced; else the view is what the transport reports */
 	uint64_t here;			/* nodes that are in the view, bit: position */
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include <ddraid/proto.h>
-#include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 #include "lib/wire/msg.h"
 #include "sm.h"
 #include "sm_cells.h"
@@ -363,6 +363,7 @@ struct ddr_sm_cluster {
 	uint64_t reload_io, reload_at;
 	uint32_t reload_epoch;		/* epoch in which the reload began */
 	struct ddr_super disk;
+	struct ddr_owner disk_owner[DDR_MAX_SLOTS];	/* beside it; all zero: it has no pages */
 	bool disk_known;
 	uint8_t *disk_map;		/* nibbles, as map; the group's where a block could not be read */
 	bool disk_changed;		/* the map on the disks differs from the group's */
@@ -453,6 +454,9 @@ enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
  */
 struct ddr_sm_own {
 	struct ddr_super next;		/* the superblock that is being written */
+	struct ddr_sm_owners next_owners;	/* and the owners beside it; @changes: up to this one they are in it */
+	uint8_t machine[DDR_UUID_LEN];	/* of this node; zero: not known */
+	char name[DDR_NODE_NAME];
 	uint32_t slot, present;
 	uint8_t entropy[16];
 	uint32_t n_log;

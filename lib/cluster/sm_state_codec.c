@@ -10,7 +10,7 @@
  */
 #include "sm_int.h"
 
-#define STATE_FIXED	14336u	/* bytes, at most, of all but the map */
+#define STATE_FIXED	26624u	/* bytes, at most, of all but the map */
 
 uint32_t ddr_sm_state_size(uint32_t n_map)
 {
@@ -83,6 +83,8 @@ WALK(node, ddr_sm_node, DDR_SHARED_NODE)
 WALK(ex, ddr_sm_ex, DDR_SHARED_EX)
 WALK(grow, ddr_sm_growth, DDR_SHARED_GROW)
 WALK(version, ddr_sm_version, DDR_SHARED_VERSION)
+WALK(owners_head, ddr_sm_owners, DDR_SHARED_OWNERS)
+WALK(owner, ddr_sm_owner, DDR_SHARED_OWNER)
 
 static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 {
@@ -91,6 +93,16 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 		walk_member(w, &sb->member[i]);
 	walk_array_U32(w, sb->slot_node, sb->slots);
 	walk_verify(w, &sb->verify);
+}
+
+/* Not in a group with a node that does not know them. */
+static void walk_owners(struct ddr_walk *w, struct ddr_sm_shared *s)
+{
+	if (!s->owned)
+		return;
+	walk_owners_head(w, &s->owners);
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		walk_owner(w, &s->owners.slot[i]);
 }
 
 /* The map up to the last region; behind that it is zero. */
@@ -120,6 +132,7 @@ static void walk_state(struct ddr_walk *w, struct ddr_sm_shared *s, struct ddr_s
 	for (uint32_t i = 0; i < DDR_SM_EX; i++)
 		walk_ex(w, &s->ex[i]);
 	walk_grow(w, &s->grow);
+	walk_owners(w, s);
 	walk_map(w, s);
 }
 
@@ -147,6 +160,7 @@ void ddr_sm_shared_forget(struct ddr_sm_shared *s)
 	memset(s->nodes, 0, sizeof(s->nodes));
 	memset(s->ex, 0, sizeof(s->ex));
 	memset(&s->grow, 0, sizeof(s->grow));
+	memset(&s->owners, 0, sizeof(s->owners));
 }
 
 /* ---- the whole -------------------------------------------------------------- */

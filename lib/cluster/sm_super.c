@@ -66,6 +66,7 @@ static void next_build(struct ddr_sm *sm)
 	}
 	ddr_shared_apply(&sm->shared, sb, &t->set, t->faulty, t->missing, t->slots, sm->shared.change.slot_node);
 	ddr_sm_mark_apply(sb, t->mark);
+	sm->own.next_owners = sm->shared.owners;
 }
 
 /*
@@ -89,8 +90,10 @@ static void level_build(struct ddr_sm *sm, uint32_t lack)
 	uint32_t first = lack & ~left_by_started(sm);
 
 	t->targets = first ? first : lack;
-	if (!t->writing)
+	if (!t->writing) {
 		sm->own.next = sm->shared.sb;
+		sm->own.next_owners = sm->shared.owners;
+	}
 	if (first)
 		sm->own.next.seq = ddr_super_seq_behind(sm->own.next.seq);
 }
@@ -208,6 +211,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	if (disk->seq <= sm->shared.sb.seq)
 		return;
 	sm->own.next = *disk;
+	ddr_owners_take(&sm->own.next_owners, sm->own.c.disk_owner, disk->slots);
 	t->writing = t->begun = true;
 	if (whole_on(sm, disk))
 		stays = 1u << ddr_sm_replaced(sm);

@@ -269,6 +269,9 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	if (!ddr_sm_grow_may_start(sm))
 		return;
+	msg.start.time = sm->wall;
+	memcpy(msg.start.machine, sm->own.machine, sizeof(msg.start.machine));
+	memcpy(msg.start.name, sm->own.name, sizeof(msg.start.name));
 	msg.start.flags = (sm->own.several ? DDR_START_SEVERAL : 0) | (sm->own.adopt ? DDR_START_ADOPT : 0);
 	node = 0;
 	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_shared_mark_refused(&sm->shared, msg.start.flags);

@@ -124,6 +124,9 @@ struct ddr_fault ddr_owners_encode(const struct ddr_owners *o, struct ddr_super 
  */
 struct ddr_fault ddr_owners_decode(const void *pages, const struct ddr_super *sb, struct ddr_owners *o);
 
+/* Copies a node's name so that it may be stored: printable ASCII ('?' for any other byte), cut to what fits, filled up with NUL. */
+void ddr_owner_name(char to[DDR_NODE_NAME], const char *name);
+
 /* A stamp or claim, checked and in host byte order. */
 struct ddr_stamp {
 	uint16_t slot;

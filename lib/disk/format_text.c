@@ -5,8 +5,9 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 
 /* -------------------------------------------------- fields */
 
@@ -201,4 +202,12 @@ const char *ddr_fault_text(const struct ddr_fault *fault, char *buf, size_t size
 		break;
 	}
 	return buf;
+}
+
+void ddr_owner_name(char to[DDR_NODE_NAME], const char *name)
+{
+	size_t n = strnlen(name, DDR_NODE_NAME - 1);
+
+	for (size_t i = 0; i < DDR_NODE_NAME; i++)
+		to[i] = i >= n ? 0 : name[i] < ' ' || name[i] > '~' ? '?' : name[i];
 }

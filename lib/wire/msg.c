@@ -84,6 +84,12 @@ static bool walk_count(struct ddr_walk *w, uint32_t *n, uint32_t max)
 	return !w->c.bad;
 }
 
+/* Is it of a version in which nodes share the owners of the slots? */
+static bool of_owners(const struct ddr_msg *m)
+{
+	return m->version >= DDR_MSG_OWNERS;
+}
+
 static void walk_map_set(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk32(w, &m->map_set.id);
@@ -199,7 +205,10 @@ static void walk_done(struct ddr_walk *w, struct ddr_msg *m)
 			w->c.bad = true;
 	}
 	walk32(w, &m->done.mark);
-	walk_zero(w, 4);
+	if (of_owners(m))
+		walk32(w, &m->done.changes);
+	else
+		walk_zero(w, 4);
 	if (m->done.mark > DDR_MARK_ALONE)
 		w->c.bad = true;
 	walk_set(w, &m->done.set);
@@ -227,22 +236,55 @@ static void walk_verify(struct ddr_walk *w, struct ddr_msg *m)
 		w->c.bad = true;
 }
 
+/* A node's name: printable ASCII, ended and filled up with NUL. It is written to the superblocks' pages, and shown on terminals. */
+static void walk_name(struct ddr_walk *w, char name[DDR_NODE_NAME])
+{
+	size_t n;
+
+	ddr_walk_bytes(w, (uint8_t *)name, DDR_NODE_NAME);
+	n = strnlen(name, DDR_NODE_NAME);
+	for (size_t i = 0; i < n; i++)
+		if (name[i] < ' ' || name[i] > '~')
+			w->c.bad = true;
+	for (size_t i = n; i < DDR_NODE_NAME; i++)
+		if (name[i])
+			w->c.bad = true;
+	if (n == DDR_NODE_NAME)
+		w->c.bad = true;
+}
+
+static void walk_time(struct ddr_walk *w, const struct ddr_msg *m, uint64_t *time)
+{
+	if (of_owners(m))
+		walk64(w, time);
+}
+
+static void walk_start(struct ddr_walk *w, struct ddr_msg *m)
+{
+	walk32(w, &m->start.slot);
+	walk32(w, &m->start.missing);
+	walk64(w, &m->start.cookie);
+	ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
+	walk32(w, &m->start.present);
+	walk32(w, &m->start.held);
+	walk64(w, &m->start.room);
+	walk32(w, &m->start.flags);
+	walk_zero(w, 4);
+	if (m->start.flags & ~DDR_START_FLAGS)
+		w->c.bad = true;
+	walk_time(w, m, &m->start.time);
+	if (!of_owners(m))
+		return;
+	ddr_walk_bytes(w, m->start.machine, sizeof(m->start.machine));
+	walk_name(w, m->start.name);
+}
+
 /* The body of m->type; false: there is no such type. */
 static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 {
 	switch (m->type) {
 	case DDR_M_START:
-		walk32(w, &m->start.slot);
-		walk32(w, &m->start.missing);
-		walk64(w, &m->start.cookie);
-		ddr_walk_bytes(w, m->start.boot_id, sizeof(m->start.boot_id));
-		walk32(w, &m->start.present);
-		walk32(w, &m->start.held);
-		walk64(w, &m->start.room);
-		walk32(w, &m->start.flags);
-		walk_zero(w, 4);
-		if (m->start.flags & ~DDR_START_FLAGS)
-			w->c.bad = true;
+		walk_start(w, m);
 		return true;
 	case DDR_M_HELLO:
 		walk_hello(w, m);
@@ -253,11 +295,13 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 	case DDR_M_LEAVE:
 		walk32(w, &m->leave.slot);
 		walk32(w, &m->leave.dirty);
+		walk_time(w, m, &m->leave.time);
 		return true;
 	case DDR_M_FENCED:
 		walk32(w, &m->fenced.node);
 		walk32(w, &m->fenced.how);
 		walk64(w, &m->fenced.failure);
+		walk_time(w, m, &m->fenced.time);
 		if (m->fenced.how < DDR_FENCED_AGENT || m->fenced.how > DDR_FENCED_FAILED)
 			w->c.bad = true;
 		return true;
@@ -270,6 +314,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk_zero(w, 4);
 		walk64(w, &m->recover.cookie);
 		ddr_walk_bytes(w, m->recover.boot_id, sizeof(m->recover.boot_id));
+		walk_time(w, m, &m->recover.time);
 		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);
@@ -357,11 +402,12 @@ size_t ddr_msg_encode(const struct ddr_msg *msg, uint8_t *buf, size_t size)
 	struct ddr_msg m = *msg;
 	struct ddr_walk w = { { buf, buf + size, false }, true };
 	uint32_t magic = DDR_MSG_MAGIC, length = 0;
-	uint16_t version = m.version ? m.version : DDR_MSG_VERSION, type = (uint16_t)m.type;
+	uint16_t type = (uint16_t)m.type;
 	uint8_t *at_length;
 
+	m.version = m.version ? m.version : DDR_MSG_VERSION;
 	walk32(&w, &magic);
-	walk16(&w, &version);
+	walk16(&w, &m.version);
 	walk16(&w, &type);
 	at_length = w.c.p;
 	walk32(&w, &length);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/disk/layout.h"
+
 static void uuid_of(uint8_t uuid[16], uint64_t n)
 {
 	uint64_t state = n * 1000003 + 1;
@@ -42,6 +44,8 @@ void rig_super(struct ddr_super *sb, const struct rig_geometry *g)
 	sb->roles = (uint16_t)((1u << g->order) + g->parity);
 	sb->members = (uint16_t)(sb->roles + g->spares);
 	sb->created = sb->updated = 1700000000;
+	if (g->owners)
+		ddr_layout_owners(sb, NULL);
 	for (uint16_t i = 0; i < sb->members; i++) {
 		uuid_of(sb->member[i].uuid, 10 + i);
 		sb->member[i].state = i < sb->roles ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_SPARE;

@@ -26,6 +26,7 @@ struct rig_geometry {
 	uint32_t region_blocks;	/* blocks in a region, a power of two from 16 */
 	uint16_t spares;
 	uint32_t slots;
+	bool owners;		/* format 2 */
 };
 
 /* A new array as `create` makes it: generation 1, all members in sync, no slot owned. */

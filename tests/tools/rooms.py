@@ -15,7 +15,7 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
-FORMATS = "lib/disk/format.h lib/disk/layout.h"
+FORMATS = "lib/disk/format.h lib/disk/format_owner.h lib/disk/layout.h"
 LIB = "include lib lib/math lib/disk lib/wire lib/cluster lib/node"
 ROOMS = {
     # what is on disks, on the wire and in the channel

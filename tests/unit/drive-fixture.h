@@ -91,6 +91,14 @@ static struct {
 	struct ddr_reload *reload;	/* the last one that was taken, */
 	unsigned int reloads_freed;
 	unsigned int supers, maps, logs, repairs;	/* and what the state machine was given of it */
+	struct ddr_owner owners_loaded;	/* of slot 0, likewise */
+	uint8_t machine[16];		/* of this node, likewise */
+	char own_name[64];
+	/* owner pages */
+	struct ddr_owner owner_known;	/* what the state machine knows of slot 0; state 0: nothing */
+	bool super_writes;		/* superblocks are written */
+	struct ddr_owners pages;	/* beside the last ones */
+	unsigned int pages_given, refused;
 	int bind_error, load_error;	/* of the next bind to the kernel's array; of the next load's start */
 	/* events */
 	char event[32];

@@ -12,7 +12,8 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg)
 struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg)
 {
 	(void)size;
-	(void)cfg;
+	memcpy(play.machine, cfg->machine, sizeof(play.machine));
+	snprintf(play.own_name, sizeof(play.own_name), "%s", cfg->name);
 	play.made++;
 	return mem;
 }
@@ -66,6 +67,19 @@ void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb)
 {
 	(void)sm, (void)sb;
 	play.supers++;
+}
+
+void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
+{
+	(void)sm;
+	play.owners_loaded = owners->slot[0];
+}
+
+void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
+{
+	(void)sm;
+	if (play.owner_known.state)
+		owners->slot[0] = play.owner_known;
 }
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)

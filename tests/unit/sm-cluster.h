@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "lib/disk/format_owner.h"
 #include "tests/sim/rig.h"
 
 #define CX_NODES	4u
@@ -44,6 +45,8 @@ struct cx_node {
 struct cx {
 	struct rig_geometry geo;
 	struct ddr_super sb;		/* of the disks */
+	struct ddr_owners owners;	/* beside it, if it is of format 2 */
+	uint16_t version;		/* of the messages in the next views; 0: the highest */
 	struct ddr_disk_log disk[CX_SLOTS + 1];	/* log of each slot; the map */
 	uint64_t seq[CX_SLOTS + 1];
 	struct cx_node node[CX_NODES];
@@ -100,9 +103,13 @@ static inline void cx_write(struct cx *c, struct cx_node *n, const struct ddr_ou
 {
 	uint32_t at = o->type == DDR_OUT_MAP_WRITE ? CX_SLOTS : o->type == DDR_OUT_SLOT_WRITE ? o->slot : ddr_sm_slot(n->sm);
 
-	if (o->type == DDR_OUT_SB_WRITE)
+	if (o->type == DDR_OUT_SB_WRITE) {
 		ddr_sm_superblock(n->sm, 0, &c->sb);
-	else if (o->type == DDR_OUT_MAP_WRITE)
+		ddr_owners_follow(&c->owners, &c->sb);
+		if (ddr_super_has_owners(&c->sb))
+			ddr_sm_owners(n->sm, &c->owners);
+		assert_int_equal(ddr_owners_check(&c->owners, &c->sb).code, DDR_FE_OK);
+	} else if (o->type == DDR_OUT_MAP_WRITE)
 		ddr_sm_map_block(n->sm, 0, &c->disk[at]);
 	else if (o->type == DDR_OUT_SLOT_WRITE)
 		ddr_sm_slot_block(n->sm, 0, &c->disk[at]);
@@ -124,6 +131,7 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 		return;
 	}
 	ddr_sm_load_super(n->sm, &c->sb);
+	ddr_sm_load_owners(n->sm, &c->owners);
 	ddr_sm_load_map(n->sm, 0, c->disk[at].payload, info.seq);
 }
 
@@ -325,7 +333,7 @@ static inline void cx_kill(struct cx *c, uint32_t i)
 /* The nodes of @mask (bit: place) that are up have a view of themselves, and the quorum service sees those of @machines. */
 static inline void cx_view(struct cx *c, uint32_t mask, uint32_t machines, bool quorate)
 {
-	struct ddr_input view = { .type = DDR_IN_VIEW, .ring = ++c->ring };
+	struct ddr_input view = { .type = DDR_IN_VIEW, .ring = ++c->ring, .version = c->version };
 	struct ddr_input quorum = { .type = DDR_IN_QUORUM, .ring = c->ring, .quorate = quorate };
 	uint64_t ids = 0;
 

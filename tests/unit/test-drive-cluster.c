@@ -294,8 +294,10 @@ static void blocks_read_again_are_loaded_before_the_state_machine_is_told(void *
 	assert_int_equal(r->from, 7);					/* of whatever is open */
 	r->block = calloc(r->super.map_blocks, sizeof(*r->block));
 	r->block[0].valid = true;
+	r->owners.slot[0].node = 17;
 	r->done(r->ctx, r);
 	assert_int_equal(play.supers, 1);
+	assert_int_equal(play.owners_loaded.node, 17);
 	assert_int_equal(play.maps, a->super.map_blocks);
 	answered(DDR_IN_RELOADED, 0);
 	r = read_anew(a, DDR_OUT_SLOT_READ, 1, 5);

@@ -17,6 +17,9 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->start.missing = 5;
 		m->start.cookie = 0xfedcba9876543210u;
 		memset(m->start.boot_id, 7, 16);
+		memset(m->start.machine, 8, 16);
+		strcpy(m->start.name, "node 1.example");
+		m->start.time = 1700000000;
 		break;
 	case DDR_M_HELLO:
 		m->hello.view = 0x8877665544332211u;
@@ -40,17 +43,20 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 	case DDR_M_LEAVE:
 		m->leave.slot = 1;
 		m->leave.dirty = 17;
+		m->leave.time = 1700000001;
 		break;
 	case DDR_M_FENCED:
 		m->fenced.node = 3;
 		m->fenced.how = DDR_FENCED_OPERATOR;
 		m->fenced.failure = 1ull << 32;
+		m->fenced.time = 1700000002;
 		break;
 	case DDR_M_RECOVER: m->recover.slot = 63; break;
 	case DDR_M_RECOVERED:
 		m->recover.slot = 63;
 		m->recover.cookie = 5;
 		m->recover.boot_id[15] = 4;
+		m->recover.time = 1700000003;
 		break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
@@ -142,7 +148,7 @@ static void every_type_survives_the_wire(void **state)
 /* Drivers have room for that (DDR_SM_MSG_LONG). */
 static void few_types_are_long(void **state)
 {
-	static const enum ddr_msg_type many[] = { DDR_M_STATE, DDR_M_MEMBER_DONE, DDR_M_MAP_SET, DDR_M_MAP_DONE };
+	static const enum ddr_msg_type many[] = { DDR_M_START, DDR_M_STATE, DDR_M_MEMBER_DONE, DDR_M_MAP_SET, DDR_M_MAP_DONE };
 	size_t n = 0;
 
 	(void)state;
@@ -161,7 +167,7 @@ static void few_types_are_long(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 15, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 16, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 
@@ -202,6 +208,57 @@ static void any_other_length_is_refused(void **state)
 		for (size_t n = 0; n < len; n++)
 			assert_int_equal(ddr_msg_encode(&m, buf, n), 0);
 	}
+}
+
+/* A group with a node of version 15 uses the messages of that version. */
+static void before_owners_were_shared(void **state)
+{
+	static const struct { enum ddr_msg_type type; uint32_t bytes; } were[] = {
+		{ DDR_M_START, 56 }, { DDR_M_LEAVE, 8 }, { DDR_M_FENCED, 16 }, { DDR_M_RECOVERED, 32 }, { DDR_M_MEMBER_DONE, 368 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(were) / sizeof(were[0]); i++) {
+		uint8_t buf[DDR_MSG_MAX];
+		struct ddr_msg m, got;
+		size_t len;
+
+		sample(&m, were[i].type);
+		m.version = DDR_MSG_OWNERS - 1;
+		len = ddr_msg_encode(&m, buf, sizeof(buf));
+		assert_int_equal(len, DDR_MSG_HEADER + were[i].bytes);
+		assert_null(ddr_msg_decode(buf, len, &got));
+		assert_int_equal(got.version, DDR_MSG_OWNERS - 1);
+		if (were[i].type == DDR_M_START)
+			assert_true(got.start.cookie == m.start.cookie && !got.start.time && !got.start.name[0]);
+		buf[4]++;	/* the next version is longer */
+		assert_true(were[i].type == DDR_M_MEMBER_DONE || ddr_msg_decode(buf, len, &got) != NULL);
+	}
+}
+
+/* A node's name is written to all disks, and shown on terminals. */
+static void a_name_is_plain_text(void **state)
+{
+	static const char bad[] = { 1, 0x1f, 0x7f, (char)0x80, (char)0xff };
+	uint8_t buf[DDR_MSG_MAX];
+	struct ddr_msg m, got;
+	size_t len;
+
+	(void)state;
+	sample(&m, DDR_M_START);
+	len = ddr_msg_encode(&m, buf, sizeof(buf));
+	for (size_t i = 0; i < sizeof(bad); i++) {
+		buf[len - DDR_NODE_NAME + 3] = (uint8_t)bad[i];
+		assert_non_null(ddr_msg_decode(buf, len, &got));
+	}
+	buf[len - DDR_NODE_NAME + 3] = 'x';
+	assert_null(ddr_msg_decode(buf, len, &got));
+	buf[len - 2] = 'x';	/* behind its end */
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	memset(buf + len - DDR_NODE_NAME, 'x', DDR_NODE_NAME);	/* without an end */
+	assert_non_null(ddr_msg_decode(buf, len, &got));
+	buf[len - 1] = 0;
+	assert_null(ddr_msg_decode(buf, len, &got));
 }
 
 static void another_magic_version_or_type_is_refused(void **state)
@@ -334,6 +391,8 @@ int main(void)
 		cmocka_unit_test(few_types_are_long),
 		cmocka_unit_test(the_bytes_are_little_endian_and_at_their_places),
 		cmocka_unit_test(any_other_length_is_refused),
+		cmocka_unit_test(before_owners_were_shared),
+		cmocka_unit_test(a_name_is_plain_text),
 		cmocka_unit_test(another_magic_version_or_type_is_refused),
 		cmocka_unit_test(counts_beyond_their_limit_are_refused),
 		cmocka_unit_test(values_out_of_range_are_refused),

@@ -21,6 +21,8 @@
 #define SLOTS	4u
 #define MAX	131072u
 
+static bool owned;	/* the nodes share the owners of slots */
+
 struct bytes { uint8_t b[MAX]; uint32_t n, size_at, change_at; uint64_t next; uint8_t flag; };
 
 /* ---- the document, once more ---------------------------------------------------- */
@@ -94,6 +96,16 @@ static void ranges(struct bytes *o)
 	}
 }
 
+static void owners(struct bytes *o)
+{
+	put(o, 4);			/* changes */
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		put(o, 4 + 1 + 16);	/* the last of them, state, machine */
+		put(o, 16 + 8 + 8 + 64);	/* boot id, cookie, since, name */
+		put(o, 16 + 8 + 8);	/* boot id, cookie and time of what was fenced */
+	}
+}
+
 static void versions_and_map(struct bytes *o, uint32_t n_map)
 {
 	put(o, 16 * n_map);
@@ -114,6 +126,8 @@ static uint32_t document(struct bytes *o, uint8_t flag, uint32_t n_map)
 	nodes(o);
 	ranges(o);
 	put(o, 4 + 8);			/* growing */
+	if (owned)
+		owners(o);
 	versions = o->n;
 	versions_and_map(o, n_map);
 	return versions;
@@ -144,10 +158,11 @@ static void every_field_is_handed_on(void **state)
 
 	f->versions = document(&f->in, 1, f->sb.map_blocks);
 	same(f);
-	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), 0x0e6c38101cb06bbcull);	/* of these bytes; they are the same in every version */
+	/* of these bytes; they are the same in every version, but for the owners */
+	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), owned ? 0x0e5a221883ff3fd6ull : 0x0e6c38101cb06bbcull);
 	document(&f->in, 0, f->sb.map_blocks);
 	same(f);
-	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), 0xa637a73d2c342369ull);
+	assert_int_equal(ddr_sm_state_digest(f->in.b, f->in.n), owned ? 0xcb69bd064bb3cc1bull : 0xa637a73d2c342369ull);
 }
 
 /* Each byte that a node may know and another one not makes another digest, and is carried on as it is. */
@@ -217,7 +232,7 @@ static void the_state_is_dumped_as_text(void **state)
 	for (const char *p = text; (p = strchr(p, '\n')); p++)
 		lines++;
 	/* of the group, the superblock, a change, nodes, ranges, growing, versions: a line for each number, and for each row of bytes */
-	assert_int_equal(lines, 7 + 64 + 9 + 16 * 7 + SLOTS + 9 + 13 + 64 + 64 * 17 + 128 * 8 + 2 + 2 * f->sb.map_blocks);
+	assert_int_equal(lines, 7 + 64 + 9 + 16 * 7 + SLOTS + 9 + 13 + 64 + 64 * 17 + 128 * 8 + 2 + 2 * f->sb.map_blocks + (owned ? 1 + SLOTS * 10 : 0));
 	assert_int_equal(ddr_sm_dump(f->sm, text, 10), n);
 	assert_int_equal(strlen(text), 9);
 }
@@ -232,8 +247,15 @@ static int setup(void **state)
 	rig_super(&f->sb, &geo);
 	f->sm = rig_sm(&cfg);
 	assert_non_null(f->sm);
+	f->sm->in_order.owned = owned;
 	*state = f;
 	return 0;
+}
+
+static int setup_owned(void **state)
+{
+	owned = true;
+	return setup(state);
 }
 
 static int teardown(void **state)
@@ -253,6 +275,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(forgetting_clears_every_field, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_state_is_dumped_as_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_state_that_is_cut_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_field_is_handed_on, setup_owned, teardown),
+		cmocka_unit_test_setup_teardown(every_byte_of_the_state_changes_its_digest, setup_owned, teardown),
+		cmocka_unit_test_setup_teardown(forgetting_clears_every_field, setup_owned, teardown),
+		cmocka_unit_test_setup_teardown(the_state_is_dumped_as_text, setup_owned, teardown),
+		cmocka_unit_test_setup_teardown(a_state_that_is_cut_is_refused, setup_owned, teardown),
 	};
 
 	return cmocka_run_group_tests_name("state machine: what all share", tests, NULL, NULL);

@@ -25,6 +25,7 @@ static struct ddr_members members;
 static struct ddr_super super;
 static struct ddr_sm_status status;
 static struct ddr_sm_progress progress;
+static struct ddr_owner owner;	/* of slot 0 */
 static uint8_t region[REGIONS];
 static struct json_object *said;
 static const char *schedule, *loading;
@@ -35,6 +36,13 @@ static uint64_t now, due;
 uint64_t ddr_now_ms(void) { return now; }
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st) { assert_non_null(sm); *st = status; }
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { assert_non_null(sm); return &super; }
+void ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owner *o)
+{
+	assert_non_null(sm);
+	memset(o, 0, sizeof(*o));
+	if (!slot)
+		*o = owner;
+}
 void ddr_sm_verify_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p) { assert_non_null(sm); *p = progress; }
 void ddr_sm_rebuild_progress(const struct ddr_sm *sm, struct ddr_sm_progress *p) { assert_non_null(sm); *p = progress; }
 const char *ddr_schedule_waits(const struct ddr_array *a) { (void)a; return schedule; }
@@ -80,6 +88,7 @@ static int setup(void **state)
 	memset(&super, 0, sizeof(super));
 	status = (struct ddr_sm_status){ .n_nodes = 1, .node[0] = { .id = ME, .state = DDR_NS_ACTIVE } };
 	memset(&progress, 0, sizeof(progress));
+	memset(&owner, 0, sizeof(owner));
 	memset(region, 0, sizeof(region));
 	ops = (struct ddr_transport_ops){ .name = "local", .node = own_node, .node_name = node_name };
 	d.transport = &ops;
@@ -428,6 +437,22 @@ static void nodes_of_a_cluster(void **state)
 	is("cluster/waits", "\"corosync has gone\"");
 }
 
+static void owners_of_the_slots(void **state)
+{
+	(void)state;
+	array.super.slots = 1;
+	owner = (struct ddr_owner){ .node = ME, .state = DDR_SLOT_OWNED };
+	look();
+	is("cluster/slots", "[{\"slot\":0,\"state\":\"owned\",\"node\":3,\"name\":null,\"machine\":null,\"boot_id\":null,\"cookie\":0,\"since\":0,"
+	   "\"fenced_boot_id\":null,\"fenced_cookie\":0,\"fenced\":0}]");
+	owner = (struct ddr_owner){ .node = OTHER, .state = DDR_SLOT_FENCED, .name = "seven", .machine = { 1 }, .instance = { { 2 }, 5 }, .since = 6,
+				    .fenced = { { 2 }, 5 }, .fenced_time = 8 };
+	look();
+	is("cluster/slots", "[{\"slot\":0,\"state\":\"fenced\",\"node\":7,\"name\":\"seven\",\"machine\":\"01000000-0000-0000-0000-000000000000\","
+	   "\"boot_id\":\"02000000-0000-0000-0000-000000000000\",\"cookie\":5,\"since\":6,\"fenced_boot_id\":\"02000000-0000-0000-0000-000000000000\","
+	   "\"fenced_cookie\":5,\"fenced\":8}]");
+}
+
 static void a_disk_that_a_node_does_not_see(void **state)
 {
 	(void)state;
@@ -508,7 +533,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_array_that_is_not_served, setup, teardown),
 		cmocka_unit_test_setup_teardown(status_shows_what_an_unserved_array_waits_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(nodes_of_a_cluster, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_disk_that_a_node_does_not_see, setup, teardown),
+		cmocka_unit_test_setup_teardown(owners_of_the_slots, setup, teardown), cmocka_unit_test_setup_teardown(a_disk_that_a_node_does_not_see, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_member_without_space, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_of_members, setup, teardown),
 		cmocka_unit_test_setup_teardown(status_shows_the_findings_of_verify, setup, teardown),

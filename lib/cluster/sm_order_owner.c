@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * What a delivered message changes in the owners of slots: the part of the superblocks (format 2) that says which machine and which instance has a
+ * slot, and whether that instance is known to be dead.
+ *
+ * A change of an owner makes its slot one of the next change of the superblocks, as a new owner does. Changes are numbered. MEMBER_DONE has the number up to
+ * which its writer knew them, so that a slot whose owner has changed since is written once more: a node that starts must not be granted anything while
+ * the disks still say that the owner of its slot is dead.
+ *
+ * Must never: take a struct ddr_sm; let the pages say that an instance is dead which was not proven dead; forget the one that was.
+ */
+#include "lib/math/uuid.h"
+#include "sm_int.h"
+
+static bool same(const uint8_t a[16], uint64_t a_cookie, const uint8_t b[16], uint64_t b_cookie)
+{
+	return a_cookie == b_cookie && !memcmp(a, b, 16);
+}
+
+/* The superblocks follow, with the owner that the slot has, or is to get. */
+static void changed(struct ddr_sm_shared *s, uint32_t slot)
+{
+	uint32_t node = s->change.slots >> slot & 1 ? s->change.slot_node[slot] : s->sb.slot_node[slot];
+
+	s->owners.slot[slot].changed = ++s->owners.changes;
+	s->change.slots |= 1ull << slot;
+	s->change.slot_node[slot] = node;
+}
+
+void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
+{
+	struct ddr_sm_owner *o = &s->owners.slot[slot];
+	bool known = !ddr_uuid_is_zero(msg->start.boot_id);
+
+	if (!s->owned)
+		return;
+	if (o->state == DDR_SLOT_FREE || !known || !same(o->boot_id, o->cookie, msg->start.boot_id, msg->start.cookie))
+		o->since = msg->start.time;
+	o->state = DDR_SLOT_OWNED;
+	memcpy(o->machine, msg->start.machine, sizeof(o->machine));
+	memcpy(o->boot_id, msg->start.boot_id, sizeof(o->boot_id));
+	o->cookie = known ? msg->start.cookie : 0;
+	memcpy(o->name, msg->start.name, sizeof(o->name));
+	changed(s, slot);
+}
+
+void ddr_order_owner_frees(struct ddr_sm_shared *s, uint32_t slot, uint64_t time)
+{
+	struct ddr_sm_owner *o = &s->owners.slot[slot];
+
+	if (!s->owned)
+		return;
+	o->state = DDR_SLOT_FREE;
+	o->since = time;
+	changed(s, slot);
+}
+
+void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, uint64_t time)
+{
+	struct ddr_sm_owner *o = &s->owners.slot[slot];
+
+	if (!s->owned)
+		return;
+	if (ddr_uuid_is_zero(o->boot_id) && !ddr_uuid_is_zero(boot_id)) {
+		memcpy(o->boot_id, boot_id, sizeof(o->boot_id));
+		o->cookie = cookie;
+	}
+	if (ddr_uuid_is_zero(o->boot_id) || ddr_shared_owner_dead(s, slot))
+		return;
+	o->state = DDR_SLOT_FENCED;
+	memcpy(o->fenced_boot_id, o->boot_id, sizeof(o->fenced_boot_id));
+	o->fenced_cookie = o->cookie;
+	o->fenced_time = time ? time : 1;	/* a clock that was never set; zero says that nothing was fenced */
+	changed(s, slot);
+}
+
+bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot)
+{
+	const struct ddr_sm_owner *o = &s->owners.slot[slot];
+
+	return o->state == DDR_SLOT_FENCED && same(o->boot_id, o->cookie, o->fenced_boot_id, o->fenced_cookie);
+}
+
+bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie)
+{
+	for (uint32_t i = 0; i < s->sb.slots; i++) {
+		const struct ddr_sm_owner *o = &s->owners.slot[i];
+
+		if (o->fenced_time && same(o->fenced_boot_id, o->fenced_cookie, boot_id, cookie))
+			return true;
+	}
+	return false;
+}
+
+void ddr_owners_take(struct ddr_sm_owners *all, const struct ddr_owner *disk, uint32_t slots)
+{
+	memset(all, 0, sizeof(*all));
+	for (uint32_t i = 0; i < slots; i++) {
+		struct ddr_sm_owner *o = &all->slot[i];
+
+		o->state = disk[i].state;
+		memcpy(o->machine, disk[i].machine, sizeof(o->machine));
+		memcpy(o->boot_id, disk[i].instance.boot_id, sizeof(o->boot_id));
+		o->cookie = disk[i].instance.cookie;
+		o->since = disk[i].since;
+		memcpy(o->name, disk[i].name, sizeof(o->name));
+		memcpy(o->fenced_boot_id, disk[i].fenced.boot_id, sizeof(o->fenced_boot_id));
+		o->fenced_cookie = disk[i].fenced.cookie;
+		o->fenced_time = disk[i].fenced_time;
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The owners of the slots, as the driver reads them from the owner pages and writes them there (format 2), and as status shows them.
+ *
+ * Must never: let the pages say that an owner is dead of which the group does not know that.
+ */
+#include "lib/math/uuid.h"
+#include "sm_int.h"
+
+void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
+{
+	memcpy(sm->own.c.disk_owner, owners->slot, sizeof(sm->own.c.disk_owner));
+}
+
+/* An instance that was proven dead before the nodes shared it stays recorded. */
+static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
+{
+	to->state = o->state;
+	memcpy(to->machine, o->machine, sizeof(to->machine));
+	memcpy(to->instance.boot_id, o->boot_id, sizeof(to->instance.boot_id));
+	to->instance.cookie = o->cookie;
+	to->since = o->since;
+	memcpy(to->name, o->name, sizeof(to->name));
+	if (!o->fenced_time)
+		return;
+	memcpy(to->fenced.boot_id, o->fenced_boot_id, sizeof(to->fenced.boot_id));
+	to->fenced.cookie = o->fenced_cookie;
+	to->fenced_time = o->fenced_time;
+}
+
+/* The state fits whether the slot has an owner: what the group knows already may be for a change that is written later. */
+static void fit(struct ddr_owner *to, uint32_t node)
+{
+	to->node = node;
+	if (!node)
+		to->state = DDR_SLOT_FREE;
+	else if (to->state == DDR_SLOT_FREE)
+		to->state = DDR_SLOT_OWNED;
+}
+
+/* Has the group heard of the slot's owner, or of one before it? Not if nobody has started in it since the nodes share that. */
+static bool heard(const struct ddr_sm_owner *o)
+{
+	return o->changed || o->fenced_time || !ddr_uuid_is_zero(o->boot_id);
+}
+
+void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
+{
+	const struct ddr_super *sb = sm->own.t.writing ? &sm->own.next : &sm->shared.sb;
+	const struct ddr_sm_owners *of = sm->own.t.writing ? &sm->own.next_owners : &sm->shared.owners;
+
+	for (uint32_t i = 0; i < sb->slots; i++) {
+		struct ddr_owner *to = &owners->slot[i];
+
+		if (heard(&of->slot[i]))
+			give(&of->slot[i], to);
+		else if (to->state == DDR_SLOT_FENCED)
+			to->state = DDR_SLOT_OWNED;	/* it may have started again where nobody told us */
+		fit(to, sb->slot_node[i]);
+	}
+}
+
+void ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owner *owner)
+{
+	memset(owner, 0, sizeof(*owner));
+	if (slot >= sm->shared.sb.slots)
+		return;
+	give(&sm->shared.owners.slot[slot], owner);
+	fit(owner, sm->shared.sb.slot_node[slot]);
+}
