@@ -135,6 +135,7 @@ static bool same_change(struct ddr_super a, struct ddr_super b)
 
 	a.this_member = b.this_member;
 	a.updated = b.updated;
+	a.owner_crc = b.owner_crc;	/* of the pages of that copy */
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		a.member[m].err_read = b.member[m].err_read;
 		a.member[m].err_write = b.member[m].err_write;
@@ -242,6 +243,29 @@ void check_whose(struct sim *s, const struct node *n)
 
 	if (s->n_nodes > 1 && check_newest_super(s, &disk) && !(disk.ro_compat & DDR_RO_COMPAT_CLUSTER))
 		sim_violation(s, "rule 6: node %u writes, and the superblocks do not say that the array is a cluster's", n->id);
+}
+
+/*
+ * Rules 6, 7: a node that takes part is the owner of its slot by the newest superblock's pages, with the kernel that it has. If they called it dead, the next
+ * start would take over its regions while it writes.
+ */
+void check_owned(struct sim *s, const struct node *n)
+{
+	static struct ddr_owners owners;
+	uint32_t slot = check_slot_of(s, n);
+	const struct ddr_owner *o = &owners.slot[slot % DDR_MAX_SLOTS];
+	struct ddr_sm_status st;
+
+	if (!n->sm || n->left || !n->k.there || n->k.killed || slot == DDR_SM_NO_SLOT)
+		return;
+	ddr_sm_get_status(n->sm, &st);
+	if (!st.joined)
+		return;
+	check_newest_owners(s, &owners);
+	/* the kernel below a real daemon may be another one before the daemon hears of it */
+	if (o->state != DDR_SLOT_OWNED || (!sim_real && o->instance.cookie != n->k.cookie))
+		sim_violation(s, "rule 6: node %u takes part, and the disks call the owner of its slot %s, with another kernel perhaps", n->id,
+			      ddr_slot_state_name(o->state));
 }
 
 /* Rule 12: the owners of the slots in the agreed state are those in the superblocks that the state says are on the disks. */

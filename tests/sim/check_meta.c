@@ -74,6 +74,15 @@ bool check_newest_super(const struct sim *s, struct ddr_super *sb)
 	return best != NULL;
 }
 
+void check_newest_owners(const struct sim *s, struct ddr_owners *owners)
+{
+	const struct ddr_super *best = check_super(s);
+
+	for (uint32_t m = 0; best && m < s->sb0.members; m++)
+		if (best == &s->disk[m].super)
+			*owners = s->disk[m].owners;
+}
+
 uint32_t check_in_sync(const struct ddr_super *sb)
 {
 	uint32_t mask = 0;

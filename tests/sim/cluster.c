@@ -208,6 +208,7 @@ bool cluster_deliver(struct sim *s, struct node *n)
 	}
 	node_step(s, n, &in);
 	check_owners(s, n);
+	check_owned(s, n);
 	if (e.msg.len && s->finding)
 		delivered(s, &e.msg);
 	if (e.msg.len)

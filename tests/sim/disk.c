@@ -117,18 +117,32 @@ static uint64_t valid_seq(const struct sim *s, const uint8_t *bytes, uint32_t sl
 	return ddr_log_decode(bytes, &sb, (uint16_t)slot, 0, place, &info).code == DDR_FE_OK ? info.seq : 0;
 }
 
+bool disk_copy(const struct sim *s, const struct disk *d, unsigned int copy, struct ddr_super *sb, struct ddr_owners *owners)
+{
+	return ddr_super_decode(d->sb[copy], copy, ddr_super_offset(&s->sb0, copy), sb).code == DDR_FE_OK &&
+	       ddr_owners_decode(d->pages[copy], sb, owners).code == DDR_FE_OK;
+}
+
 static void super_landed(const struct sim *s, struct disk *d)
 {
+	static struct ddr_owners owners[2];
 	const struct ddr_super *best;
 	struct ddr_super copy[2];
 	bool valid[2];
 
 	for (unsigned int c = 0; c < 2; c++)
-		valid[c] = ddr_super_decode(d->sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code == DDR_FE_OK;
+		valid[c] = disk_copy(s, d, c, &copy[c], &owners[c]);
 	best = ddr_super_newer(valid[0] ? &copy[0] : NULL, valid[1] ? &copy[1] : NULL);
 	d->has_super = best != NULL;
-	if (best)
-		d->super = *best;
+	if (!best)
+		return;
+	d->super = *best;
+	d->owners = owners[best == &copy[1]];
+}
+
+static bool of_pages(const struct disk *d, unsigned int copy, const uint8_t *place)
+{
+	return place >= d->pages[copy][0] && place < d->pages[copy][0] + sizeof(d->pages[copy]);
 }
 
 void disk_landed(struct sim *s, struct disk *d, const uint8_t *place)
@@ -139,7 +153,7 @@ void disk_landed(struct sim *s, struct disk *d, const uint8_t *place)
 				d->log_seq[i][c] = valid_seq(s, d->log[i][c], i, c);
 		if (!place || place == d->map[c])
 			d->map_seq[c] = valid_seq(s, d->map[c], DDR_MAP_SLOT, c);
-		if (!place || place == d->sb[c])
+		if (!place || place == d->sb[c] || of_pages(d, c, place))
 			super_landed(s, d);
 	}
 	check_places(s);

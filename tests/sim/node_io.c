@@ -12,7 +12,7 @@ static unsigned int copy_of(const struct sim *s, uint32_t m)
 	struct ddr_super copy[2];
 
 	for (unsigned int c = 0; c < 2; c++)
-		if (ddr_super_decode(s->disk[m].sb[c], c, ddr_super_offset(&s->sb0, c), &copy[c]).code != DDR_FE_OK)
+		if (!disk_copy(s, &s->disk[m], c, &copy[c], NULL))
 			return c;
 	return copy[0].seq < copy[1].seq ? 0 : 1;
 }
@@ -31,7 +31,15 @@ static const uint8_t *bytes_of(const struct sim *s, struct io *io, uint32_t m)
 	if (io->type != DDR_OUT_SB_WRITE)
 		return io->block[0];
 	ddr_super_set_copy(io->block[m], copy_of(s, m));
+	ddr_super_set_owner_crc(io->block[m], io->crc[copy_of(s, m)]);
 	return io->block[m];
+}
+
+/* The owner pages are durable before the superblock is written. */
+static void pages_land(struct sim *s, struct io *io, uint32_t m, unsigned int copy)
+{
+	memcpy(s->disk[m].pages[copy], io->pages[copy], sizeof(io->pages[copy]));
+	disk_landed(s, &s->disk[m], s->disk[m].sb[copy]);
 }
 
 /* One metadata block of the request lands on the member. */
@@ -40,6 +48,8 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 	const uint8_t *bytes = bytes_of(s, io, m);
 	uint8_t *place = place_of(s, io, m);
 
+	if (io->type == DDR_OUT_SB_WRITE)
+		pages_land(s, io, m, copy_of(s, m));
 	memcpy(place, bytes, DDR_META_BLOCK);
 	disk_landed(s, &s->disk[m], place);
 	if (io->type == DDR_OUT_SB_WRITE)
@@ -102,6 +112,25 @@ static uint64_t clears(const struct sim *s, const struct node *n, const struct d
 	return cleared;
 }
 
+/* As write_owners() in daemon/array/drive.c. */
+static void pages_content(struct sim *s, struct node *n, struct io *io)
+{
+	static struct ddr_owners owners;
+	struct ddr_super sb;
+
+	node_owners(n, &owners);
+	ddr_owners_follow(&owners, ddr_sm_super(n->sm));
+	ddr_sm_superblock(n->sm, 0, &sb);
+	ddr_owners_follow(&owners, &sb);
+	ddr_sm_owners(n->sm, &owners);
+	for (unsigned int c = 0; c < 2; c++) {
+		sb.seq = (sb.seq & ~1ull) | c;
+		if (ddr_owners_encode(&owners, &sb, io->pages[c]).code)
+			sim_violation(s, "owner pages that are not valid");
+		io->crc[c] = sb.owner_crc;
+	}
+}
+
 static void io_content(struct sim *s, struct node *n, struct io *io)
 {
 	struct ddr_disk_log *blk = (struct ddr_disk_log *)io->block[0];
@@ -109,6 +138,7 @@ static void io_content(struct sim *s, struct node *n, struct io *io)
 	uint64_t seq;
 
 	if (io->type == DDR_OUT_SB_WRITE) {
+		pages_content(s, n, io);
 		for (uint32_t m = 0; m < n->sb.members; m++) {
 			ddr_sm_superblock(n->sm, m, &sb);
 			if (sim_real)	/* byte by byte what the daemon writes, which reads it back (node_first_write_lands) */
@@ -200,7 +230,9 @@ static int read_anew(struct sim *s, struct node *n, const struct io *io)
 	for (uint32_t m = 0; m < sb.members; m++)
 		there &= disk_gone(s, n, &s->disk[m]) ? ~(1u << m) : ~0u;
 	if (io->type == DDR_OUT_RELOAD) {
+		check_newest_owners(s, &n->owners);
 		ddr_sm_load_super(n->sm, &sb);
+		ddr_sm_load_owners(n->sm, &n->owners);
 		node_load_blocks(s, n, there, SIM_MAP, false);
 	} else {
 		node_load_blocks(s, n, there, io->slot, !s->calm && sim_chance(s, 40));
@@ -284,6 +316,8 @@ static void lands_in_part(struct sim *s, struct io *io, uint32_t m)
 	const uint8_t *bytes = bytes_of(s, io, m);
 	uint8_t *place = place_of(s, io, m);
 
+	if (io->type == DDR_OUT_SB_WRITE)
+		pages_land(s, io, m, copy_of(s, m));
 	disk_tear(s, place, bytes);
 	disk_landed(s, &s->disk[m], place);
 }
@@ -406,10 +440,28 @@ bool node_io_event(struct sim *s, struct node *n)
 	return false;
 }
 
+/* Some of the pages have landed. False: not all, so the superblock was not written. */
+static bool pages_power(struct sim *s, struct io *io, uint32_t m)
+{
+	unsigned int copy = copy_of(s, m);
+	uint32_t n = (uint32_t)sim_rand(s, SIM_PAGES + 3);
+
+	if (n >= SIM_PAGES) {
+		pages_land(s, io, m, copy);
+		return true;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		disk_tear(s, s->disk[m].pages[copy][i], io->pages[copy][i]);
+	disk_landed(s, &s->disk[m], s->disk[m].sb[copy]);
+	return false;
+}
+
 /* Its part on a member had not ended: with a cluster it may still land at any time, else it is complete, torn or missing. */
 static void meta_power(struct sim *s, const struct node *n, struct io *io, uint32_t m)
 {
 	if (disk_gone(s, n, &s->disk[m]))
+		return;
+	if (io->type == DDR_OUT_SB_WRITE && !pages_power(s, io, m))
 		return;
 	if (s->cluster)
 		late_meta(s, n->id, io, m, place_of(s, io, m), bytes_of(s, io, m));

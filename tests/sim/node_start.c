@@ -35,6 +35,11 @@ void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t 
 		ddr_sm_load_repairs(n->sm, slot, 0, info.repair);
 }
 
+void node_owners(const struct node *n, struct ddr_owners *owners)
+{
+	*owners = n->owners;
+}
+
 bool node_may_start(const struct node *n)
 {
 	return !n->sm && !n->n_io;	/* otherwise the locks of the last daemon are still held */
@@ -134,6 +139,10 @@ void node_start(struct sim *s, struct node *n)
 	}
 	for (uint32_t i = 0; i < 16; i++)
 		cfg.entropy[i] = (uint8_t)(sim_rand(s, 256) ^ (i == 0 ? n->id : i == 1 ? n->pid : i == 2 ? s->event : 0));	/* differs without a draw */
+	check_newest_owners(s, &n->owners);
+	cfg.owners = &n->owners;
+	cfg.machine[0] = (uint8_t)n->id;
+	cfg.name = "node";
 	cfg.cluster = s->cluster;
 	cfg.several = s->n_nodes > 1;
 	cfg.fencing = s->fencing;

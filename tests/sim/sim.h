@@ -40,6 +40,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/disk/format_owner.h"
 #include "rig.h"
 #include "tape.h"
 
@@ -49,6 +50,7 @@
 #define SIM_MAX_REGIONS	64
 #define SIM_MAX_OPS	24
 #define SIM_MAX_IO	64
+#define SIM_PAGES	3	/* of the owners of up to 15 slots */
 #define SIM_MAX_QUEUE	4096
 #define SIM_MAX_EX	64
 #define SIM_MAX_LATER	64
@@ -69,9 +71,11 @@ struct disk {
 	bool cached[SIM_MAX_BLOCKS];
 	uint64_t since[SIM_MAX_BLOCKS];		/* when the block entered the cache */
 	uint8_t log[SIM_MAX_NODES][2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
+	uint8_t pages[2][SIM_PAGES][DDR_META_BLOCK];	/* the owner pages of each copy of the superblock */
 	/* decoded when they change (disk_landed) */
 	uint64_t log_seq[SIM_MAX_NODES][2], map_seq[2];	/* 0: not valid */
 	struct ddr_super super;			/* the newer valid copy */
+	struct ddr_owners owners;		/* beside it */
 	bool has_super;
 	bool dead;		/* every request fails, for good */
 	bool failed;		/* it has failed something since it was put in */
@@ -112,6 +116,8 @@ void disk_back(struct sim *s, struct disk *d);
 void disk_power(struct sim *s, struct disk *d);
 /* The metadata block at @place changed; NULL: any may have. */
 void disk_landed(struct sim *s, struct disk *d, const uint8_t *place);
+/* Is there a superblock of the array with its owner pages? */
+bool disk_copy(const struct sim *s, const struct disk *d, unsigned int copy, struct ddr_super *sb, struct ddr_owners *owners);
 /* 4096 bytes land completely, in part, or not at all. */
 void disk_tear(struct sim *s, uint8_t *place, const uint8_t *block);
 
@@ -230,6 +236,8 @@ struct io {
 	int32_t result;
 	uint64_t mismatches;
 	uint64_t parity[2][512], copy[512];
+	uint8_t pages[2][SIM_PAGES][DDR_META_BLOCK];	/* superblocks: the owner pages of each copy, and the crc of these */
+	uint32_t crc[2];
 	uint8_t put[2][512];		/* a fix: members that get parity[][] of the block; 0xff: none */
 	bool differs[512];
 };
@@ -240,6 +248,7 @@ struct node {
 	struct kernel k;
 	struct io io[SIM_MAX_IO];
 	struct ddr_super sb;		/* as loaded */
+	struct ddr_owners owners;	/* beside it, or as read last */
 	bool quorate, failed, clean;
 	bool ready;
 	bool slept;			/* its daemon has left out ticks that were not due: the clock comes before what happens next */
@@ -296,6 +305,8 @@ bool node_does(struct sim *s, struct node *n, const struct act *a);	/* real daem
 bool node_seeks(struct sim *s, struct node *n);
 /* Does the node know the id of its cluster, and have all others the same? */
 bool node_has_id(const struct sim *s, const struct node *n);
+/* What its daemon knows of the owner pages of the disks, apart from its state machine. */
+void node_owners(const struct node *n, struct ddr_owners *owners);
 bool node_table(struct sim *s, struct node *n);
 bool node_resizes(struct sim *s, struct node *n);
 bool node_io_act(struct sim *s, struct node *n, const struct act *a);
@@ -547,6 +558,7 @@ void finding_no_rest(struct sim *s);
 /* The newest superblock on any member that is not dead; false: there is none. */
 void check_whole_again(struct sim *s);
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
+void check_newest_owners(const struct sim *s, struct ddr_owners *owners);	/* beside it */
 /* Which member holds which place by the newest superblock: call it when that may have changed. */
 void check_places(struct sim *s);
 /* The member that holds the role of a block. */
@@ -597,6 +609,7 @@ void check_recovered(struct sim *s, const struct node *n, uint32_t slot);
 /* Equal positions in the total order mean equal states. */
 void check_digest(struct sim *s, const struct node *n);
 void check_owners(struct sim *s, const struct node *n);
+void check_owned(struct sim *s, const struct node *n);
 void check_whose(struct sim *s, const struct node *n);
 
 /* ---- scale.c ------------------------------------------------------------------- */

@@ -79,8 +79,10 @@ void sim_abandon(struct sim *s, const char *why)
 /* An array as `create` leaves it: the data area keeps the old contents of the disks. */
 static void create(struct sim *s)
 {
+	static struct ddr_owners owners;
 	struct ddr_super sb = s->sb0;
 
+	ddr_owners_init(&owners, &sb);
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		struct ddr_log_info info = { .slot = 0, .seq = 1, .generation = 1 };
 		struct disk *d = &s->disk[m];
@@ -91,6 +93,8 @@ static void create(struct sim *s)
 		sb.this_member = (uint16_t)m;
 		for (unsigned int c = 0; c < 2; c++) {
 			sb.seq = 2 + c;
+			if (ddr_owners_encode(&owners, &sb, d->pages[c]).code)
+				sim_violation(s, "the first owner pages are not valid");
 			if (ddr_super_encode(&sb, d->sb[c]).code)
 				sim_violation(s, "the first superblock is not valid");
 			info.seq = 1 + (c == 0);
@@ -135,6 +139,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->replaces = seed % 3 == 0 && !s->lossy;	/* not drawn, so that other seeds stay as they were */
 	if (s->replaces && !s->geo.spares)
 		s->geo.spares = sim_keeps_copies(s) ? 4 : 1;
+	s->geo.owners = true;
 	rig_super(&s->sb0, &s->geo);
 	ddr_super_geometry(&s->sb0, &s->g);
 	s->blocks = s->geo.blocks;

@@ -17,7 +17,7 @@
 
 /* ---- bytes ----------------------------------------------------------------------- */
 
-enum area { AREA_NONE, AREA_SUPER, AREA_LOG, AREA_MAP, AREA_DATA };
+enum area { AREA_NONE, AREA_SUPER, AREA_PAGES, AREA_LOG, AREA_MAP, AREA_DATA };
 
 /* What lies at a byte of a member: 4096 bytes of metadata, or (AREA_DATA) a block. */
 static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint32_t *slot, uint8_t **place, uint64_t *block)
@@ -28,6 +28,10 @@ static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint3
 		if (first == ddr_super_offset(&s->sb0, c)) {
 			*place = d->sb[c];
 			return AREA_SUPER;
+		}
+		if (first >= ddr_owner_offset(&s->sb0, c) && first < ddr_owner_offset(&s->sb0, c) + sizeof(d->pages[c])) {
+			*place = d->pages[c][(first - ddr_owner_offset(&s->sb0, c)) / DDR_META_BLOCK];
+			return AREA_PAGES;
 		}
 		if (first == map + c * DDR_META_BLOCK) {
 			*place = d->map[c];
@@ -387,9 +391,9 @@ static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t 
 	struct io answers = { .orphan = !r->p };
 	struct disk *d = &s->disk[r->member];
 
-	if (r->len != DDR_META_BLOCK)
+	if (r->len != (area == AREA_PAGES ? sizeof(d->pages[0]) : DDR_META_BLOCK))
 		sim_violation(s, "node %u writes %u bytes of metadata at once", r->n->id, r->len);
-	if (d->exchanged && area == AREA_SUPER)
+	if (d->exchanged && (area == AREA_SUPER || area == AREA_PAGES))
 		sim_violation(s, "S27: node %u writes the superblock of member %u over that of another disk", r->n->id, r->member);
 	if (node_io_answers(s, r->n, &answers, d)) {
 		if (node_io_fails(s, r->n, d, FAULT_META))
@@ -402,7 +406,7 @@ static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t 
 			return -ENOSPC;
 		}
 	}
-	memcpy(place, r->bytes, DDR_META_BLOCK);
+	memcpy(place, r->bytes, r->len);
 	disk_landed(s, d, place);
 	if (area == AREA_SUPER)
 		check_level(s);
@@ -506,7 +510,7 @@ bool twin_request_writes(const struct sim *s, const struct node *n, const struct
 
 		if (r->n != n || r->op != DDR_AIO_WRITE_DURABLE)
 			continue;
-		if (io->type == DDR_OUT_SB_WRITE ? area == AREA_SUPER : io->type == DDR_OUT_MAP_WRITE ? area == AREA_MAP : area == AREA_LOG && slot == io->slot)
+		if (io->type == DDR_OUT_SB_WRITE ? area == AREA_SUPER || area == AREA_PAGES : io->type == DDR_OUT_MAP_WRITE ? area == AREA_MAP : area == AREA_LOG && slot == io->slot)
 			return true;
 	}
 	return false;
@@ -515,7 +519,7 @@ bool twin_request_writes(const struct sim *s, const struct node *n, const struct
 /* It had not ended as the machine died: with a cluster it may still land at any time, else it is whole, torn or not there. */
 static void power(struct sim *s, struct request *r)
 {
-	static const enum ddr_out_type types[] = { [AREA_SUPER] = DDR_OUT_SB_WRITE, [AREA_LOG] = DDR_OUT_LOG_WRITE, [AREA_MAP] = DDR_OUT_MAP_WRITE };
+	static const enum ddr_out_type types[] = { [AREA_SUPER] = DDR_OUT_SB_WRITE, [AREA_PAGES] = DDR_OUT_SB_WRITE, [AREA_LOG] = DDR_OUT_LOG_WRITE, [AREA_MAP] = DDR_OUT_MAP_WRITE };
 	struct disk *d = &s->disk[r->member];
 	uint64_t block;
 	struct io io = { 0 };
@@ -526,10 +530,11 @@ static void power(struct sim *s, struct request *r)
 		return;
 	if (area != AREA_DATA) {
 		io.type = types[area];
-		if (s->cluster)
-			late_meta(s, r->n->id, &io, r->member, place, r->bytes);
-		else
-			disk_tear(s, place, r->bytes);
+		for (uint32_t at = 0; at < r->len; at += DDR_META_BLOCK)
+			if (s->cluster)
+				late_meta(s, r->n->id, &io, r->member, place + at, r->bytes + at);
+			else
+				disk_tear(s, place + at, r->bytes + at);
 		return;
 	}
 	for (uint32_t at = 0; at < r->len; at += s->sb0.chunk) {

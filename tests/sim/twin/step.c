@@ -137,6 +137,7 @@ void __wrap_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct dd
 		sim_violation(s, "the state machine is inconsistent: %s", why);
 	for (uint32_t i = 0; i < outs->n; i++)
 		look(s, me->n, &outs->out[i]);
+	check_owned(s, me->n);
 }
 
 /* Something befell the member that makes a start count it as missing. A call of ours that failed is no such thing, nor that this process was stopped. */
