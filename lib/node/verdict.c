@@ -84,10 +84,11 @@ static bool first_of_node(const struct ddr_group *g, unsigned int at)
 	return true;
 }
 
+/* As far as all know it: who has joined since knows what a process takes part in only once it has said hello. */
 static bool node_rides(const struct ddr_group *g, uint32_t node)
 {
 	for (unsigned int i = 0; i < g->n; i++)
-		if (g->process[i].id.node == node && g->process[i].n)
+		if (g->process[i].id.node == node && g->process[i].said && g->process[i].n)
 			return true;
 	return false;
 }

@@ -370,6 +370,38 @@ static void without_a_slot_no_votes_are_needed(void **state)
 	assert_false(is_out(SELF));
 }
 
+/*
+ * What a process takes part in is known of those who have said hello since a process joined last: who has joined knows no more, and all must judge alike. So a
+ * process that has not spoken since is only left out, also by those who know what it takes part in, and by itself: else it would go on beside the others.
+ */
+static void before_its_hello_nobody_takes_part(void **state)
+{
+	struct ddr_group_id all[] = { { 1, 101 }, { 2, 102 }, { 3, 103 }, { 4, 104 } };
+	struct ddr_node_msg m;
+
+	(void)state;
+	begin(3, 0);
+	ddr_group_members(&g, all, 4, NULL, 0, false, false);
+	says_hello(1, 0);
+	says_hello(SELF, 0);
+	says_hello(4, 0);
+	assert_int_equal(process_of(2)->n, 1);
+	m = verdict_on(4, 2, 4);
+	m.verdict.quorum = 4;			/* there are not so many votes without it */
+	m.verdict.flags = DDR_VERDICT_NO_SLOT;
+	deliver(4, &m);
+	assert_true(is_out(2));
+	begin(3, 0);
+	ddr_group_members(&g, all, 4, NULL, 0, false, false);
+	says_hello(1, 0);
+	says_hello(2, 0);
+	says_hello(4, 0);
+	m = verdict_on(4, SELF, 4);
+	m.verdict.quorum = 4;
+	m.verdict.flags = DDR_VERDICT_NO_SLOT;
+	assert_int_equal(deliver(4, &m), DDR_GROUP_EXCLUDED);
+}
+
 /* With two_node one node suffices, so both may accuse each other: the verdict that is delivered first counts. */
 static void of_two_verdicts_the_first_counts(void **state)
 {
@@ -422,6 +454,7 @@ int main(void)
 		cmocka_unit_test(hello_lists_those_that_are_out),
 		cmocka_unit_test(arrays_learn_of_it),
 		cmocka_unit_test(without_a_slot_no_votes_are_needed),
+		cmocka_unit_test(before_its_hello_nobody_takes_part),
 		cmocka_unit_test(of_two_verdicts_the_first_counts),
 		cmocka_unit_test(a_stranger_costs_no_votes),
 	};
