@@ -427,6 +427,7 @@ static void on_tick(void *data)
 	uint64_t now = ddr_now_ms();
 
 	arm(p, TICK_MS);
+	ddr_still_held(&p->d.still);
 	ddr_ipcs_tick(p->d.ipc, now);
 	ddr_arrays_retry(&p->d);
 	if (!p->rests || now - p->d.schedule_ms >= LOOK_REST_MS)

@@ -159,8 +159,18 @@ static int begin_load(struct ddr_array *a)
 	return 0;
 }
 
+static bool held(void *ctx)
+{
+	struct ddr_array *a = ctx;
+
+	if (!ddr_still_held(&a->d->still))
+		return false;
+	ddr_drive_wake(a);	/* its tick lets the channel go on */
+	return true;
+}
+
 static const struct ddr_kchan_ops kchan_ops = {
-	.record = ddr_drive_record, .gone = on_gone,
+	.held = held, .record = ddr_drive_record, .gone = on_gone,
 };
 
 static void bind_array(struct ddr_array *a)
@@ -275,8 +285,9 @@ void ddr_arrays_retry(struct ddr_daemon *d)
 			a->waiting = false;
 			a->error[0] = '\0';
 			bind_array(a);
-		} else if (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && !a->removed) {
-			ddr_array_close(a, true);
+		} else if (a->state == DDR_ARRAY_RUNNING && a->cluster.lost && (!a->removed || a->d->still.held)) {
+			/* what a daemon that stood still has not written yet must never be written, also if it was the last thing that it would have done here */
+			ddr_array_close(a, !a->removed);
 		}
 	}
 }

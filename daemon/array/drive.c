@@ -364,7 +364,7 @@ uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms)
 {
 	uint64_t until = now_ms + ddr_rest_left(now_ms), due;
 
-	if (!a->sm || !a->ready || a->broken || a->removed || a->parting || requests_open(a) || job_runs(a))
+	if (!a->sm || !a->ready || a->broken || a->removed || a->parting || a->d->still.held || requests_open(a) || job_runs(a))
 		return 0;
 	due = ddr_sm_due(a->sm);
 	until = due < until ? due : until;
@@ -381,6 +381,10 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	bool rested = a->rests;
 
+	if (ddr_still_held(&a->d->still))	/* for its kernel and its disks it still stands still; forgive() sees how long */
+		return;
+	if (a->chan)
+		ddr_kchan_flush(a->chan);
 	if (now_ms + (rested ? ping_early(a) : 0) >= a->ping_due_ms && a->chan) {
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
@@ -477,11 +481,11 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16, .owner_pages = a->super.owner_pages,
 	};
 	struct ddr_jobs_config jobs = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .super = &a->super,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .super = &a->super,
 		.stock = &a->d->job_stock, .done = on_job, .unable = ddr_drive_unable, .ctx = a,
 	};
 	int ret = ddr_metaio_open(&a->meta, &meta);

@@ -15,6 +15,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/ident.h"
 #include "daemon/base/sink.h"
+#include "daemon/base/still.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
 
@@ -57,6 +58,7 @@ struct ddr_daemon {
 	struct ddr_conf conf;
 	uint8_t boot_id[16];
 	struct ddr_ident ident;
+	struct ddr_still still;
 	const struct ddr_transport_ops *transport;
 	struct ddr_corosync *corosync;	/* NULL with another transport */
 	struct ddr_link *link;		/* the same; NULL until an array has joined its group */

@@ -94,6 +94,8 @@ static void feed(struct ddr_aio *q)
 {
 	bool more = q->in_flight > q->begun;	/* usually nothing waits */
 
+	if (more && ddr_still_held(q->still))
+		return;
 	while (more) {
 		more = false;
 		for (unsigned int i = 0; i < DDR_AIO_LANES; i++) {
@@ -149,6 +151,31 @@ static void end(struct ddr_aio *q, struct ddr_aio_req *req)
 	req->done(req);
 }
 
+/* It waits again, behind those that came after it: requests that may not change places are never in the queue together. */
+static void append(struct ddr_aio *q, struct ddr_aio_req *req)
+{
+	req->next = NULL;
+	req->late = false;
+	req->lane = lane_of(q, req->fd);
+	*req->lane->tail = req;
+	req->lane->tail = &req->next;
+}
+
+/* What waits in a lane while this process is held would be begun when that is over, and nobody would want it any more. */
+static void end_lanes(struct ddr_aio *q)
+{
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
+		while (l->head) {
+			struct ddr_aio_req *req = l->head;
+
+			l->head = req->next;
+			if (!l->head)
+				l->tail = &l->head;
+			req->result = -ECANCELED;
+			end(q, req);
+		}
+}
+
 /* Nothing is sent again when the queue is to end. */
 static void end_held(struct ddr_aio *q)
 {
@@ -172,13 +199,20 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	q->dispatching = true;
 	while ((req = q->engine->get(q))) {
 		ended(q, req->lane);
-		if (is_own(req->result) && !q->closing)
+		if (req->late && !q->closing) {
+			append(q, req);
+		} else if (is_own(req->result) && !req->late && !q->closing) {
 			hold(q, req);
-		else
+		} else {
+			req->result = req->late ? -ECANCELED : req->result;
 			end(q, req);
+		}
 	}
 	if (q->closing)
 		end_held(q);
+	q->drops |= q->closing && ddr_still_held(q->still);
+	if (q->drops)
+		end_lanes(q);
 	q->dispatching = false;
 	feed(q);
 	q->engine->kick(q);
@@ -246,24 +280,18 @@ void ddr_aio_close(struct ddr_aio *q)
 	if (!q)
 		return;
 	q->closing = true;
-	if (q->held && write(q->event_fd, &one, sizeof(one)) < 0)	/* on_event() ends them: the caller does not expect that here */
+	q->drops = ddr_still_held(q->still);
+	/* on_event() ends them: the caller does not expect that here */
+	if ((q->held || q->in_flight > q->begun) && write(q->event_fd, &one, sizeof(one)) < 0)
 		qb_perror(LOG_ERR, "writing an eventfd");
 	if (q->in_flight == 0 && !q->dispatching)
 		queue_free(q);
 }
 
-static void append(struct ddr_aio *q, struct ddr_aio_req *req)
-{
-	req->next = NULL;
-	req->lane = lane_of(q, req->fd);
-	*req->lane->tail = req;
-	req->lane->tail = &req->next;
-}
-
 void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	req->result = req->own = 0;
-	req->ended = false;
+	req->ended = req->late = false;
 	q->in_flight++;
 	append(q, req);
 }

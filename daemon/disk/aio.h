@@ -14,6 +14,9 @@
  * A request that fails for lack of memory, threads or the like on this machine says nothing about the device: it does not end, but is
  * sent again at the next ddr_aio_retry().
  *
+ * While this process is held (daemon/base/still.h) nothing is begun; a thread that finds that the loop has not run for too long gives its write back,
+ * and it waits with the others. A queue that is closed meanwhile drops what has not begun, with -ECANCELED.
+ *
  * It must never: sleep in the loop's thread, allocate after ddr_aio_open(), touch a request's buffer after done() was called, or call
  * done() from within a submission.
  *
@@ -27,6 +30,7 @@
 
 #include <qb/qbloop.h>
 
+#include "daemon/base/still.h"
 #include "lib/conf.h"
 
 enum ddr_aio_op {
@@ -51,6 +55,7 @@ struct ddr_aio_req {
 	bool ended;
 	int own;			/* not ended: a negative errno, the failure of this process for which it is sent again; 0: none */
 	/* internal to the queue */
+	bool late;			/* the engine has not begun it, for the loop has not run for too long */
 	struct ddr_aio_req *next;
 	struct ddr_aio_lane *lane;
 };
@@ -72,7 +77,7 @@ struct ddr_aio_engine {
 	const char *name;
 	/* Sets @q->room. */
 	int (*open)(struct ddr_aio *q);
-	/* Takes @req, at most @q->room at a time; starts it at kick() at the latest. False: not now. */
+	/* Takes @req, at most @q->room at a time; starts it at kick() at the latest, or ends it with req->late. False: not now. */
 	bool (*put)(struct ddr_aio *q, struct ddr_aio_req *req);
 	void (*kick)(struct ddr_aio *q);
 	/* The next request that has ended, with its result, or NULL. */
@@ -82,6 +87,7 @@ struct ddr_aio_engine {
 
 struct ddr_aio {
 	qb_loop_t *loop;
+	struct ddr_still *still;	/* set by the owner after ddr_aio_open(); NULL: nothing is ever held */
 	const struct ddr_aio_engine *engine;
 	void *priv;			/* for the engine */
 	int event_fd;			/* readable when requests have ended */
@@ -91,6 +97,7 @@ struct ddr_aio {
 	int ioprio;			/* as in ioprio_set(2); 0: that of the process */
 	int ioprio_idle;		/* for requests with @idle */
 	bool closing, dispatching;
+	bool drops;			/* closed while this process was held: what has not begun is not begun any more */
 	struct ddr_aio_lane lane[DDR_AIO_LANES];
 	unsigned int turn;		/* the lane that is served first */
 	unsigned int begun;		/* requests in the engine ... */

@@ -60,6 +60,11 @@ static int transfer(const struct ddr_aio_req *req)
 	return (uint32_t)n == req->len ? 0 : -EIO;
 }
 
+static bool is_write(const struct ddr_aio_req *req)
+{
+	return req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE;
+}
+
 static void append(struct ddr_aio_req ***tail, struct ddr_aio_req *req)
 {
 	req->next = NULL;
@@ -97,7 +102,9 @@ static void *worker(void *data)
 			continue;
 		}
 		pthread_mutex_unlock(&p->lock);
-		req->result = transfer(req);
+		req->late = is_write(req) && ddr_still_late(p->q->still);
+		if (!req->late)
+			req->result = transfer(req);
 		pthread_mutex_lock(&p->lock);
 		append(&p->ended_tail, req);
 		if (write(p->q->event_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)

@@ -67,6 +67,33 @@ static int uring_open(struct ddr_aio *q)
 	return 0;
 }
 
+/*
+ * What the kernel was not given yet is given as requests that do nothing, so that it ends like all others: this process stood still between a put and
+ * its kick.
+ */
+static void give_back(struct uring *u)
+{
+	struct io_uring_sq *sq = &u->ring.sq;
+
+	for (unsigned int i = sq->sqe_tail - io_uring_sq_ready(&u->ring); i != sq->sqe_tail; i++) {
+		struct io_uring_sqe *sqe = &sq->sqes[i & sq->ring_mask];
+		struct ddr_aio_req *req = (struct ddr_aio_req *)(uintptr_t)sqe->user_data;
+
+		req->late = true;
+		io_uring_prep_nop(sqe);
+		io_uring_sqe_set_data(sqe, req);
+	}
+}
+
+static int submit(struct ddr_aio *q)
+{
+	struct uring *u = q->priv;
+
+	if (ddr_still_held(q->still))
+		give_back(u);
+	return io_uring_submit(&u->ring);
+}
+
 static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	struct uring *u = q->priv;
@@ -74,7 +101,7 @@ static bool uring_put(struct ddr_aio *q, struct ddr_aio_req *req)
 
 	sqe = io_uring_get_sqe(&u->ring);
 	if (!sqe) {
-		io_uring_submit(&u->ring);
+		submit(q);
 		sqe = io_uring_get_sqe(&u->ring);
 		if (!sqe)
 			return false;
@@ -107,7 +134,7 @@ static void uring_kick(struct ddr_aio *q)
 	if (io_uring_sq_ready(&u->ring) == 0)
 		return;
 	do
-		ret = io_uring_submit(&u->ring);
+		ret = submit(q);
 	while (ret == -EINTR);
 	/* -EAGAIN, -EBUSY: the entries stay in the ring; the next completion or tick kicks again */
 	if (ret < 0 && ret != -EAGAIN && ret != -EBUSY)

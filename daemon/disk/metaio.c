@@ -142,11 +142,13 @@ int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg
 	qb_list_init(&m->busy);
 	if (preallocate(m))
 		ret = ddr_aio_open(&m->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, false);
-	if (ret == 0)
-		*out = m;
-	else
+	if (ret) {
 		metaio_free(m);
-	return ret;
+		return ret;
+	}
+	m->aio->still = cfg->still;
+	*out = m;
+	return 0;
 }
 
 int ddr_metaio_prepare(struct ddr_metaio *m, unsigned int member)
@@ -257,7 +259,7 @@ static void member_failed(struct ddr_meta_op *op, unsigned int member, int resul
 	op->failed |= 1u << member;
 	if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
 		op->no_space |= 1u << member;	/* the state machine reports it, once */
-	else if (result)
+	else if (result && !op->m->closing)	/* what a queue drops when it is closed is no error of the member */
 		ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], result);
 }
 

@@ -41,6 +41,7 @@ struct ddr_metaio_config {
 	unsigned int operations;		/* preallocated */
 	unsigned int owner_pages;		/* of the array's superblocks; 0: format 1 */
 	struct ddr_members *members;		/* a reference is taken */
+	struct ddr_still *still;		/* while it holds, nothing is begun; NULL: never */
 	ddr_metaio_done_fn done;
 	/*
 	 * A device is another disk now (ddr_members_exchanged() was called). Called from the loop, before the done() of the operation

@@ -103,9 +103,13 @@ void ddr_link_flush(struct ddr_link *l)
 	if (!l->joined || l->timer)
 		return;
 	while ((len = ddr_group_next(&l->group, msg, sizeof(msg))) > 0) {
+		uint64_t now = ddr_still_now(), pulse = l->group.pulse;	/* before it is sent: this process may be stopped behind that */
+
 		if (!send_one(l, msg, len))
 			return;
 		ddr_group_sent(&l->group);
+		if (l->group.pulse != pulse)
+			l->pulse_ms = now;
 	}
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
 		if (l->rider[i] && l->group.array[i].stage == DDR_GROUP_RIDES && !send_queue(l, l->rider[i]))
@@ -211,6 +215,7 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 		lose(l, "the other nodes heard nothing from this daemon for ten seconds, and declared it dead; if fencing is set up they fence this node");
 		return;
 	case DDR_GROUP_TAKEN:
+		ddr_link_pulse_back(l);
 		ddr_link_tell(l);
 	}
 }
@@ -338,6 +343,8 @@ static int connect_link(struct ddr_link *l)
 	if (ret)
 		return ret;
 	l->open = true;
+	l->pulse_ms = 0;
+	ddr_still_watch(&l->d->still);
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
 	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);

@@ -27,6 +27,7 @@ struct ddr_link {
 	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
 	qb_loop_timer_handle silence;	/* something waits: whether it lasts is looked at again */
 	qb_loop_timer_handle pulse;
+	uint64_t pulse_ms;		/* the pulse that has not come back was sent after that; 0: none */
 	struct ddr_votes votes;
 	uint64_t outs;			/* name of the set of nodes whose daemons are excluded, as the arrays know it */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
@@ -58,6 +59,8 @@ bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r)
 
 /* Pulses begin; they end with the timer. */
 void ddr_link_pulse(struct ddr_link *l);
+/* A message of the group was delivered. If it is our pulse, a daemon that stood still may be served again. */
+void ddr_link_pulse_back(struct ddr_link *l);
 /* Processes that were excluded since it was called last are logged, and the arrays learn that their nodes do not count for the quorum. */
 void ddr_link_tell_excluded(struct ddr_link *l);
 

@@ -78,6 +78,29 @@ static void accuse(struct ddr_link *l, const struct ddr_group_process *p)
 	ddr_verdict_send(&l->group, p, &v);
 }
 
+/* The pulse that ends it is the next one that the timer sends: one that came earlier would shorten the time after which others count as silent. */
+static void note_still(struct ddr_link *l)
+{
+	if (!ddr_still_held(&l->d->still) || l->d->still.logged)
+		return;
+	l->d->still.logged = true;
+	qb_log(LOG_WARNING, "ddraidd did not run for %" PRIu64 " ms, and the other nodes may have declared it dead meanwhile: it grants and writes nothing until "
+			    "corosync has delivered what it sends now", l->d->still.stood_ms);
+	ddr_link_watch_later(l);
+}
+
+void ddr_link_pulse_back(struct ddr_link *l)
+{
+	uint64_t sent_ms = l->pulse_ms;
+
+	if (!sent_ms || l->group.pulse_away)
+		return;
+	l->pulse_ms = 0;
+	if (same_ring(l) && ddr_still_heard(&l->d->still, sent_ms))
+		qb_log(LOG_NOTICE, "no other node has declared ddraidd dead while it did not run: it serves its arrays again, after %" PRIu64 " ms",
+		       l->d->still.ran_ms - l->d->still.since_ms);
+}
+
 static void on_pulse(void *data)
 {
 	struct ddr_link *l = data;
@@ -85,6 +108,7 @@ static void on_pulse(void *data)
 	bool before = ddr_link_begin_calls(l);
 
 	l->pulse = 0;
+	note_still(l);
 	ddr_link_pulse(l);
 	ddr_group_pulse(&l->group);
 	ask_votes(l);

@@ -88,6 +88,8 @@ static struct ddr_link_wait look(const struct ddr_link *l, unsigned int i)
 	const struct ddr_group_process *p = ddr_group_awaits(&l->group), *silent = ddr_verdict_silent(&l->group);
 	bool told = l->rider[i]->told_any;
 
+	if (l->d->still.held)
+		return waits_for(DDR_LINK_WAIT_STILL, NULL);
 	if (!l->joined || !l->group.n || l->group.held || !l->group.ring_known)
 		return waits_for(DDR_LINK_WAIT_GROUP, NULL);
 	if (silent)
@@ -147,6 +149,10 @@ static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *
 	buf[0] = '\0';
 	switch (r->wait.kind) {
 	case DDR_LINK_WAIT_NOTHING:
+		break;
+	case DDR_LINK_WAIT_STILL:
+		snprintf(buf, size, "ddraidd did not run for %" PRIu64 " s, so the other nodes may have declared this node dead: what needs ddraidd waits until "
+				    "corosync delivers, with quorum, what this node has sent since. See corosync-quorumtool -s", l->d->still.stood_ms / 1000);
 		break;
 	case DDR_LINK_WAIT_GROUP:
 		snprintf(buf, size, "corosync has not said yet who is in the group of the daemons, so the array waits. See corosync's log; if it "

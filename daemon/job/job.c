@@ -315,11 +315,13 @@ int ddr_jobs_open(struct ddr_jobs **out, const struct ddr_jobs_config *cfg)
 		return ret;
 	}
 	ret = ddr_aio_open(&j->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, true);
-	if (ret)
+	if (ret) {
 		jobs_free(j);
-	else
-		*out = j;
-	return ret;
+		return ret;
+	}
+	j->aio->still = cfg->still;
+	*out = j;
+	return 0;
 }
 
 void ddr_jobs_resize(struct ddr_jobs *j, uint64_t blocks)

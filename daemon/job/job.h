@@ -57,6 +57,7 @@ struct ddr_jobs_config {
 	qb_loop_t *loop;
 	uint64_t engine;			/* enum ddr_conf_engine */
 	struct ddr_members *members;		/* a reference is taken */
+	struct ddr_still *still;		/* while it holds, nothing is begun; NULL: never */
 	const struct ddr_super *super;		/* geometry; copied */
 	struct ddr_job_stock **stock;		/* memory, shared by all arrays; NULL until the first one starts */
 	/* Called once for each range, from the loop; must not close. */

@@ -22,6 +22,7 @@ struct ddr_kchan {
 	void *ctx;
 	int fd;
 	bool started, polls_out;
+	bool quiet;				/* held: nothing is asked of the descriptor but whether the array is gone */
 	bool failed;				/* superseded, or closed */
 	bool deaf;				/* the array is gone: nothing is written any more, the remaining records are read */
 	bool killed;				/* KILL was queued */
@@ -75,12 +76,27 @@ fail:
 	return ret;
 }
 
+static void poll_for(struct ddr_kchan *c, bool out, bool quiet)
+{
+	int events = quiet ? 0 : out ? POLLIN | POLLOUT : POLLIN;
+
+	if (c->started && (c->polls_out != out || c->quiet != quiet))
+		qb_loop_poll_mod(c->loop, QB_LOOP_HIGH, c->fd, events, c, on_ready);
+	c->polls_out = c->started && out;
+	c->quiet = c->started && quiet;
+}
+
 static void poll_out(struct ddr_kchan *c, bool on)
 {
-	if (c->started && c->polls_out != on) {
-		c->polls_out = on;
-		qb_loop_poll_mod(c->loop, QB_LOOP_HIGH, c->fd, on ? POLLIN | POLLOUT : POLLIN, c, on_ready);
-	}
+	poll_for(c, on, false);
+}
+
+static bool held(struct ddr_kchan *c)
+{
+	if (!c->ops->held || !c->ops->held(c->ctx))
+		return false;
+	poll_for(c, c->polls_out, true);
+	return true;
 }
 
 int ddr_kchan_start(struct ddr_kchan *c)
@@ -161,7 +177,7 @@ static void refused(const struct ddr_rec *rec, int error)
 
 void ddr_kchan_flush(struct ddr_kchan *c)
 {
-	if (c->failed)
+	if (c->failed || held(c))
 		return;			/* on_ready() will be called, or was */
 	while (c->n && !c->deaf) {
 		unsigned int n = front(c);
@@ -204,6 +220,8 @@ static int32_t on_ready(int32_t fd, int32_t revents, void *data)
 	struct ddr_kchan *c = data;
 	ssize_t n;
 
+	if (!(revents & (POLLHUP | POLLERR)) && held(c))
+		return 0;
 	if (revents & POLLOUT)
 		ddr_kchan_flush(c);
 	if (c->failed) {

@@ -43,8 +43,13 @@ int ddr_kctl_open(struct ddr_kctl **out, qb_loop_t *loop, void (*told)(void *ctx
 void ddr_kctl_close(struct ddr_kctl *k);
 bool ddr_kctl_connected(const struct ddr_kctl *k);
 
-/* record() must not close the channel; gone() may. */
+/*
+ * record() must not close the channel; gone() may. held(): this daemon stood still, and must stay for its kernel as if it still did: not one call is made
+ * on the channel, since each is a sign of life, which lets writes go on that the kernel has stopped. Records are queued until it returns false;
+ * ddr_kchan_flush() goes on then. NULL: never.
+ */
 struct ddr_kchan_ops {
+	bool (*held)(void *ctx);
 	void (*record)(void *ctx, const struct ddr_rec *rec);
 	/* superseded (-ESTALE), or the array is gone (-ENODEV); all records from the kernel were passed on */
 	void (*gone)(void *ctx, int error);

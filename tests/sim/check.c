@@ -361,7 +361,8 @@ void check_frozen(struct sim *s, const struct node *n)
 {
 	struct ddr_sm_status st;
 
-	if (!n->sm || !n->k.there || n->quorate || n->gave_up)
+	/* one that stands still tells its kernel nothing: that stops by itself after a time (rule 7) */
+	if (!n->sm || !n->k.there || n->quorate || n->gave_up || node_stands_still(s, n))
 		return;
 	ddr_sm_get_status(n->sm, &st);
 	if (st.attached && !st.failed && !n->k.frozen)

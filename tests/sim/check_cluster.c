@@ -111,7 +111,7 @@ static void check_alone(struct sim *s, const struct node *by, const struct io *i
 
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		for (uint32_t i = 0; i < SIM_MAX_IO && n->n_io && n != by; i++)
-			if (n->io[i].used && place_of(n->io[i].type, n->io[i].slot) == place)
+			if (n->io[i].used && place_of(n->io[i].type, n->io[i].slot) == place && !node_holds_back(s, n, &n->io[i]))
 				sim_violation(s, "rule 12: node %u writes %s while a write of node %u to it is on its way", by->id, what, n->id);
 	for (uint32_t i = 0; i < s->n_late; i++)
 		if (place_of(s->late[i].type, s->late[i].slot) == place)

@@ -308,6 +308,21 @@ void node_group_ended(struct sim *s, struct node *n)
 	(void)n;
 }
 
+bool node_stands_still(const struct sim *s, const struct node *n)
+{
+	(void)s;
+	(void)n;
+	return false;
+}
+
+bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io)
+{
+	(void)s;
+	(void)n;
+	(void)io;
+	return false;
+}
+
 void node_catches_up(struct sim *s, struct node *n)
 {
 	(void)s;

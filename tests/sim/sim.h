@@ -325,6 +325,8 @@ bool node_io_answers(const struct sim *s, const struct node *n, const struct io 
 bool node_stops(struct sim *s, struct node *n, bool stop);	/* by SIGSTOP, or goes on */
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error);	/* its next call of that kind */
 bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member);	/* of a block device, from its kernel */
+bool node_stands_still(const struct sim *s, const struct node *n);	/* for its kernel and its disks, since it did (rule L8) */
+bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io);	/* it does, or will as soon as it runs; and no disk has any of @io */
 void node_catches_up(struct sim *s, struct node *n);	/* with what ended before it hears what comes next */
 void node_group_ended(struct sim *s, struct node *n);	/* corosync on its machine */
 

@@ -91,7 +91,7 @@ void rig_open(struct rig *rig, unsigned int order, unsigned int parity, unsigned
 	assert_int_equal(ddr_jobs_open(&rig->jobs, &(struct ddr_jobs_config){ .loop = rig->loop, .engine = engine,
 				       .members = rig->members, .super = &rig->sb, .stock = &rig->stock, .done = on_job, .unable = on_unable, .ctx = rig }), 0);
 	assert_int_equal(ddr_metaio_open(&rig->meta, &(struct ddr_metaio_config){ .loop = rig->loop, .engine = engine,
-				  .operations = 8, .members = rig->members, .done = on_meta, .unable = on_unable, .ctx = rig }), 0);
+				  .operations = 8, .members = rig->members, .still = &rig->still, .done = on_meta, .unable = on_unable, .ctx = rig }), 0);
 }
 
 void rig_close(struct rig *rig)

@@ -24,6 +24,7 @@ struct rig {
 	struct ddr_jobs *jobs;
 	struct ddr_job_result result;
 	struct ddr_metaio *meta;
+	struct ddr_still still;			/* of metadata */
 	uint32_t meta_failed, meta_no_space;
 	uint32_t meta_blamed;			/* by any report so far */
 	unsigned int meta_reports;

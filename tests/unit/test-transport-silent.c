@@ -149,6 +149,42 @@ static void who_was_excluded_leaves(void **state)
 	leave(again);
 }
 
+/*
+ * Rule L8: this daemon stood still. It serves its arrays again when a pulse that it has sent since then is delivered in a quorate view; the one that was on its
+ * way proves nothing.
+ */
+static void who_stood_still_waits_for_its_own_pulse(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+	struct ddr_node_msg m;
+
+	(void)state;
+	play.whole = true;
+	members(2, 1, 8);
+	quorum_of(2, 8);
+	assert_int_equal(sent_with_the_pulse(&m), 0);
+	play.still_ms += 7000;
+	assert_true(ddr_still_held(&d.still));
+	pump();						/* it was sent before */
+	assert_true(ddr_still_held(&d.still));
+	quorum_of(2, 9);				/* of a ring that the group has not heard of */
+	assert_int_equal(sent_with_the_pulse(&m), 0);
+	pump();
+	assert_true(ddr_still_held(&d.still));
+	lasts();
+	assert_non_null(strstr(play.waits, "ddraidd did not run for 7 s"));
+	pump();
+	quorum_of(2, 8);
+	run(2100);					/* what comes back next may have been sent already */
+	pump();
+	run(2100);
+	pump();
+	assert_false(ddr_still_held(&d.still));
+	run(1200);
+	assert_string_equal(play.waits, "");
+	leave(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +192,7 @@ int main(void)
 		cmocka_unit_test(a_silent_daemon_without_a_slot_is_left_out),
 		cmocka_unit_test(the_machine_counts_when_the_silent_daemon_has_ended),
 		cmocka_unit_test(who_was_excluded_leaves),
+		cmocka_unit_test(who_stood_still_waits_for_its_own_pulse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

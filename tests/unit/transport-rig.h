@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <corosync/cpg.h>
@@ -73,6 +74,7 @@ static struct {
 	struct ddr_quorum quorum;	/* what the quorum service reports */
 	bool may_lose, lost;
 	uint64_t ms;			/* that have passed */
+	uint64_t still_ms;		/* during which this process did not run */
 	unsigned int stores;		/* times that ids of the cluster were to be stored */
 	unsigned int told_waits;	/* times that something was said to be waited for, and the last of it; "": nothing */
 	char waits[512];
@@ -313,6 +315,18 @@ void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
 uint64_t ddr_now_ms(void)
 {
 	return 1000 + play.ms;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+
+/* By this one the daemon knows that it stood still: it does not, however slow this machine is, but when a test says so. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	if (clock != CLOCK_BOOTTIME)
+		return __real_clock_gettime(clock, ts);
+	*ts = (struct timespec){ .tv_sec = (time_t)(1000 + play.still_ms / 1000), .tv_nsec = (long)(play.still_ms % 1000) * 1000000 };
+	return 0;
 }
 
 /* The file of who this machine is. */

@@ -165,6 +165,7 @@ struct request {
 	struct ddr_aio_req *req;
 	struct file *file;
 	enum ddr_aio_op op;
+	bool waits;			/* a thread of a daemon that is stopped has it, and has not given it to the kernel */
 	uint32_t member, len;
 	uint64_t offset, issued, begun_ms;
 	uint8_t *bytes;			/* of a write */
@@ -197,6 +198,22 @@ static void answer(struct ddr_aio *q, struct ddr_aio_req *req, int result)
 	twin_file(q->event_fd)->count++;
 }
 
+/* Rule 12: nobody has written a later change meanwhile. */
+static void check_latest(struct sim *s, const struct request *r)
+{
+	struct ddr_super newest, sb;
+	uint32_t slot;
+	uint64_t block;
+	uint8_t *place;
+
+	if (area_of(s, &s->disk[r->member], r->offset, &slot, &place, &block) != AREA_SUPER || !check_newest_super(s, &newest) ||
+	    ddr_super_decode(r->bytes, place == s->disk[r->member].sb[1], r->offset, &sb).code != DDR_FE_OK)
+		return;
+	if ((newest.seq | 1) > (sb.seq | 1))
+		sim_violation(s, "rule 12: node %u writes superblocks %llu, and there are superblocks %llu", r->n->id, (unsigned long long)sb.seq,
+			      (unsigned long long)newest.seq);
+}
+
 static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	struct proc *p = me;
@@ -206,6 +223,8 @@ static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 		answer(q, req, -EBADF);
 		return true;
 	}
+	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE)
+		twin_serves(p, "writes to a member");
 	if (req->op != DDR_AIO_READ)
 		twin_effect();
 	r = twin_own(sizeof(*r));
@@ -215,6 +234,7 @@ static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE) {
 		r->bytes = twin_own(req->len);
 		memcpy(r->bytes, req->buf, req->len);
+		check_latest(p->s, r);
 	}
 	twin_get(r->file);
 	while (*last)
@@ -263,7 +283,57 @@ static void destroy(struct request **at)
 /* Of that node, and to a member that does not hang. */
 static bool may_end(const struct request *r, const struct node *n)
 {
-	return r->n == n && !twin_hangs(r->file->p, r->member);
+	return r->n == n && !r->waits && !twin_hangs(r->file->p, r->member);
+}
+
+static void destroy(struct request **at);
+static void request_ends(struct sim *s, struct request **at);
+
+/*
+ * The process is stopped: some of its writes are in a thread that has not given them to the kernel. Of the others, superblocks land now: those of a node that
+ * no disk names are a documented limit (doc/protocol.md, "Not promised").
+ */
+void twin_requests_stop(struct proc *p)
+{
+	for (struct request **at = &requests; *at;) {
+		struct request *r = *at;
+		uint64_t block;
+		uint32_t slot;
+		uint8_t *place;
+
+		if (r->p != p || !r->bytes) {
+			at = &r->next;
+			continue;
+		}
+		r->waits = sim_chance(p->s, 2);
+		if (r->waits || twin_hangs(p, r->member) || area_of(p->s, &p->s->disk[r->member], r->offset, &slot, &place, &block) != AREA_SUPER)
+			at = &r->next;
+		else
+			request_ends(p->s, at);
+	}
+}
+
+/* The threads go on before the loop does; what they do then is what aio_threads.c does. */
+void twin_requests_go_on(struct proc *p)
+{
+	for (struct request **at = &requests; *at;) {
+		struct request *r = *at;
+
+		if (r->p != p || !r->waits) {
+			at = &r->next;
+			continue;
+		}
+		r->waits = false;
+		if (!ddr_still_late(&p->d->still)) {
+			if (twin_stood_still(p))
+				sim_violation(p->s, "rule L8: a thread of node %u writes to a member, after the daemon stood still", p->n->id);
+			at = &r->next;
+			continue;
+		}
+		r->req->late = true;
+		answer(r->q, r->req, 0);
+		destroy(at);
+	}
 }
 
 unsigned int twin_requests(const struct node *n)
@@ -283,11 +353,21 @@ bool twin_writes_by(const struct file *f)
 	return false;
 }
 
+/* What a thread had not given to the kernel goes with it. */
 void twin_requests_orphaned(struct node *n)
 {
-	for (struct request *r = requests; r; r = r->next)
-		if (r->n == n)
+	for (struct request **at = &requests; *at;) {
+		struct request *r = *at;
+
+		if (r->n != n) {
+			at = &r->next;
+		} else if (r->waits) {
+			destroy(at);
+		} else {
 			r->p = NULL;
+			at = &r->next;
+		}
+	}
 }
 
 unsigned int twin_pending(const struct proc *p, uint32_t member)
@@ -500,7 +580,7 @@ int twin_request_overdue(struct proc *p)
 
 /* ---- requests of others than those who wait ----------------------------------------- */
 
-bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io)
+bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io, bool given)
 {
 	for (const struct request *r = requests; r; r = r->next) {
 		uint64_t block;
@@ -508,7 +588,7 @@ bool twin_request_writes(const struct sim *s, const struct node *n, const struct
 		uint8_t *place;
 		enum area area = area_of(s, (struct disk *)(uintptr_t)&s->disk[r->member], r->offset, &slot, &place, &block);
 
-		if (r->n != n || r->op != DDR_AIO_WRITE_DURABLE)
+		if (r->n != n || r->op != DDR_AIO_WRITE_DURABLE || (given && r->waits))
 			continue;
 		if (io->type == DDR_OUT_SB_WRITE ? area == AREA_SUPER || area == AREA_PAGES : io->type == DDR_OUT_MAP_WRITE ? area == AREA_MAP : area == AREA_LOG && slot == io->slot)
 			return true;

@@ -11,6 +11,7 @@
 #include <corosync/quorum.h>
 #include <corosync/votequorum.h>
 
+#include "lib/wire/node_msg.h"
 #include "twin.h"
 
 /* Corosync does not run here, or its sockets have no room (/dev/shm is full). */
@@ -36,6 +37,21 @@ static quorum_model_v1_data_t service[SIM_MAX_NODES];
 
 #define MINE(x)	((x)[me - twin_proc])
 #define OWN	3	/* handle */
+
+/* The number of a pulse; 0: the message is another one. */
+static uint64_t pulse_of(const void *bytes, size_t len)
+{
+	struct ddr_node_msg m;
+
+	return ddr_node_msg_is(bytes, len) && !ddr_node_msg_decode(bytes, len, &m) && m.type == DDR_N_PULSE ? m.pulse.counter : 0;
+}
+
+/* Rule L8, as the world sees it: a message to this daemon. */
+static void heard(const struct ddr_input *in)
+{
+	if (in->node == me->n->id && me->n->q_quorate && me->n->q_ring == me->n->v_ring && pulse_of(in->msg, in->msg_len) >= me->pulse_due)
+		me->unheard = false;
+}
 
 cs_error_t cpg_initialize(cpg_handle_t *handle, cpg_callbacks_t *callbacks)
 {
@@ -70,6 +86,8 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 	memcpy(&MINE(group).model, data, sizeof(MINE(group).model));
 	me->context.cpg = context;
 	me->cpg_fd = twin_open(FILE_QUIET);
+	me->pulse = 0;
+	me->pulse_due = 1;
 	me->n_view = 0;
 	me->view_ring = 0;
 	*handle = 2;
@@ -138,6 +156,8 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 		return CS_ERR_LIBRARY;
 	if (twin_fails(CALL_BUSY))
 		return CS_ERR_TRY_AGAIN;
+	if (pulse_of(iov->iov_base, iov->iov_len))
+		me->pulse = pulse_of(iov->iov_base, iov->iov_len);
 	if (me->n->in_group)
 		cluster_send(me->s, me->n, iov->iov_base, (uint32_t)iov->iov_len);
 	return CS_OK;
@@ -241,6 +261,8 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 	if (in->type == DDR_IN_VIEW)
 		tell_view(in);
 	else
+		heard(in);
+	if (in->type != DDR_IN_VIEW)
 		MINE(group).model.cpg_deliver_fn(2, &MINE(group).name, in->node, pid_of(in->node), (void *)(uintptr_t)in->msg, in->msg_len);
 	return CS_OK;
 }

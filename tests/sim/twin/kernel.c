@@ -115,6 +115,7 @@ ssize_t twin_channel_read(struct file *f, void *buf, size_t len)
 	}
 	if (!k->there)
 		return 0;
+	twin_serves(f->p, "reads from its kernel");
 	if (!k->n_queue) {
 		errno = EAGAIN;
 		return -1;
@@ -169,6 +170,7 @@ ssize_t twin_channel_write(struct file *f, const void *buf, size_t len)
 			errno = stale(f) ? ESTALE : ENODEV;
 			return -1;
 		}
+		twin_serves(f->p, "writes to its kernel");
 		twin_effect();
 		take(f->p, &rec[i]);
 	}

@@ -89,6 +89,10 @@ static void catch_up(struct proc *p)
 	bool stood_still = p->s->now - p->ran_ms >= STOOD_STILL_MS;
 	int fd;
 
+	if (twin_stood_still(p)) {
+		p->unheard = true;
+		p->pulse_due = p->pulse + 1;
+	}
 	p->ran_ms = p->s->now;
 	while (!stood_still && (fd = twin_request_overdue(p)) >= 0)
 		twin_loop_event(p, fd);
@@ -117,6 +121,7 @@ static void on_tick(void *data)
 	struct proc *p = data;
 
 	qb_loop_timer_add(p->d->loop, QB_LOOP_MED, TICK_MS * QB_TIME_NS_IN_MSEC, p, on_tick, &p->tick);
+	ddr_still_held(&p->d->still);
 	ddr_arrays_retry(p->d);
 	ddr_schedule_tick(p->d, ddr_now_ms());
 }

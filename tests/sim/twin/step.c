@@ -61,7 +61,7 @@ void twin_orphans(struct sim *s, struct node *n)
 		if (!io->used || (n->sm && !io->orphan))
 			continue;
 		io->orphan = true;
-		if (!meta || !twin_request_writes(s, n, io))
+		if (!meta || !twin_request_writes(s, n, io, false))
 			forget(n, io);
 	}
 }

@@ -60,6 +60,8 @@ struct proc {
 	struct ddr_known known;		/* the file of state.h, which outlives it */
 	struct ddr_identity_file file;	/* of ident.h, likewise */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
+	bool unheard;			/* since it stood still none of its pulses came back, from number @pulse_due on */
+	uint64_t pulse, pulse_due;	/* @pulse: the last one that it sent */
 	uint64_t cookie;		/* of the array object, as its kernel had it last */
 	struct { void *cpg, *quorum; } context;
 	int cpg_fd, quorum_fd, fence_fd, control_fd, uevent_fd;
@@ -87,6 +89,10 @@ void twin_effect(void);
 /* What may happen to it next, by kind: callbacks of the loop, threads that go on, requests that end; the one of those that may. */
 enum twin_what { TWIN_LOOP = 1, TWIN_THREADS, TWIN_REQUESTS, TWIN_WHATS };
 void twin_happens(struct proc *p, enum twin_what what, unsigned int which);
+/* Has it not run for so long, while it was in the group, that it must do nothing before it has heard a pulse of its own (rule L8)? */
+bool twin_stood_still(const struct proc *p);
+/* It is about to do what a daemon that stood still must not do yet (rule L8). */
+void twin_serves(struct proc *p, const char *what);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
 
@@ -175,8 +181,11 @@ void twin_request_end(struct sim *s, struct node *n, unsigned int which);
  */
 int twin_request_overdue(struct proc *p);
 void twin_requests_orphaned(struct node *n);
+/* The process is stopped, and goes on. */
+void twin_requests_stop(struct proc *p);
+void twin_requests_go_on(struct proc *p);
 /* Is a write of it to this kind of place under way? */
-bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io);
+bool twin_request_writes(const struct sim *s, const struct node *n, const struct io *io, bool given);	/* @given: to the kernel */
 void twin_requests_power(struct sim *s, struct node *n);
 void twin_disk_end(void);
 

@@ -6,6 +6,8 @@
 #include "lib/error.h"
 #include "twin.h"
 
+#define UNHEARD_MS	5000u	/* rule L8 */
+
 /* A device that cannot be opened for a reason of its own counts as missing; no other call that fails is evidence against a member. */
 static bool costs(uint32_t what, int error)
 {
@@ -22,12 +24,46 @@ bool twin_fails(enum world_call what)
 	return true;
 }
 
+bool twin_stood_still(const struct proc *p)
+{
+	return p->cpg_fd && p->s->now - p->ran_ms >= UNHEARD_MS;
+}
+
+void twin_serves(struct proc *p, const char *what)
+{
+	if (p->unheard)
+		sim_violation(p->s, "rule L8: the daemon of node %u stood still, and %s before a pulse of its own came back", p->n->id, what);
+}
+
+bool node_stands_still(const struct sim *s, const struct node *n)
+{
+	const struct proc *p = twin_of(s, n);
+
+	return p->alive && p->d->still.held;
+}
+
+bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io)
+{
+	const struct proc *p = twin_of(s, n);
+
+	return p->alive && (p->unheard || twin_stood_still(p)) && !io->orphan && !twin_request_writes(s, n, io, true);
+}
+
+static void goes_on(struct proc *p)
+{
+	me = p;
+	twin_requests_go_on(p);
+	me = NULL;
+}
+
 bool node_stops(struct sim *s, struct node *n, bool stop)
 {
 	if (!twin_of(s, n)->alive || n->stopped == stop)
 		return false;
 	if (stop)
-		node_first_write_lands(s, n);	/* it may be excluded meanwhile (doc/protocol.md, "Not promised") */
+		twin_requests_stop(twin_of(s, n));
+	else
+		goes_on(twin_of(s, n));
 	n->stopped = stop;
 	sim_trace(s, "node %u: daemon %s", n->id, stop ? "is stopped" : "goes on");
 	return true;
