@@ -300,16 +300,17 @@ void twin_requests_stop(struct proc *p)
 		uint64_t block;
 		uint32_t slot;
 		uint8_t *place;
+		enum area area = area_of(p->s, &p->s->disk[r->member], r->offset, &slot, &place, &block);
 
 		if (r->p != p || !r->bytes) {
 			at = &r->next;
 			continue;
 		}
 		r->waits = sim_chance(p->s, 2);
-		if (r->waits || twin_hangs(p, r->member) || area_of(p->s, &p->s->disk[r->member], r->offset, &slot, &place, &block) != AREA_SUPER)
-			at = &r->next;
-		else
+		if (!r->waits && !twin_hangs(p, r->member) && (area == AREA_SUPER || area == AREA_PAGES))
 			request_ends(p->s, at);
+		else
+			at = &r->next;
 	}
 }
 
