@@ -23,9 +23,8 @@
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
  */
-#define DDR_MSG_LOWEST		15u
+#define DDR_MSG_LOWEST		16u	/* a group begins with it, so it must have all that a start from the disks needs */
 #define DDR_MSG_UNNAMED		15u	/* the version whose number is not in the name of a view */
-#define DDR_MSG_OWNERS		16u	/* the lowest in which nodes share the owners of the slots; the fields below that say "from 16 on" are missing before */
 #ifdef DDRAID_NEXT_VERSION
 #define DDR_MSG_HIGHEST		(DDR_MSG_VERSION + 1u)
 #else
@@ -37,18 +36,18 @@
 /* Numbers are never reused. The gaps leave room for related messages. */
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
-					 * u32 regions that the kernel holds (as declared), u64 blocks that the sender's open devices have room for, u32 flags, u32 0; from 16 on: u64 time (seconds since 1970, as below), u8[16] machine, u8[64] name of the node */
+					 * u32 regions that the kernel holds (as declared), u64 blocks that the sender's open devices have room for, u32 flags, u32 0, u64 time (seconds since 1970, as below), u8[16] machine, u8[64] name of the node */
 	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 n, u64 history then, then n times
 				 * u32 node: nodes that a verdict has excluded since the sender agreed last */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
-	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions; from 16 on: u64 time */
-	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure; from 16 on: u64 time */
+	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions, u64 time */
+	DDR_M_FENCED		= 5,	/* u32 node, u32 how, u64 failure, u64 time */
 	DDR_M_RECOVER		= 6,	/* u32 slot, u32 0 */
-	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0, u64 cookie, u8[16] boot id: the instance that its blocks named; cookie 0: none; from 16 on: u64 time */
+	DDR_M_RECOVERED		= 7,	/* u32 slot, u32 0, u64 cookie, u8[16] boot id: the instance that its blocks named; cookie 0: none; then u64 time */
 	DDR_M_MEMBER_FAIL	= 16,	/* u32 hard, u32 soft, u32 exchanged, u32 0 (members) */
 	DDR_M_MEMBER_DONE	= 17,	/* u64 generation, u64 superblock sequence, u8[16] generation id,
 					 * u8[16] id of the one before, u32 faulty, u32 missing (members), u64 slots claimed, u32[64] their owners,
-					 * u32 mark, u32 number of the last change of an owner that was written (0 before 16), then as MEMBER_SET (operation 0: nothing of that kind) */
+					 * u32 mark, u32 number of the last change of an owner that was written, then as MEMBER_SET (operation 0: nothing of that kind) */
 	DDR_M_MEMBER_ACK	= 18,	/* u64 superblock sequence */
 	DDR_M_MEMBER_SET	= 19,	/* u32 operation, u32 member, u32 role, u32 0, u64 cursor (blocks), u8[16] uuid */
 	DDR_M_FOLDED		= 20,	/* u64 generation since which a member rebuilds */

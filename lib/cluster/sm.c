@@ -110,7 +110,8 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memcpy(sm->own.machine, cfg->machine, sizeof(sm->own.machine));
 	if (cfg->name)
 		ddr_owner_name(sm->own.name, cfg->name);
-	if (cfg->owners && ddr_super_has_owners(&s->sb))
+	s->owned = ddr_super_has_owners(&s->sb);
+	if (cfg->owners && s->owned)
 		ddr_owners_take(&s->owners, cfg->owners->slot, s->sb.slots);
 	s->regions = ddr_super_regions(&s->sb);
 	s->region_blocks = ddr_super_region_blocks(&s->sb);

@@ -384,8 +384,7 @@ void ddr_sm_landing(struct ddr_sm *sm, bool landing);
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 
 /*
- * The owner pages beside that superblock, format 2. @owners: what this node read from the disks last, made to follow that superblock
- * (ddr_owners_follow()). What the group knows of the slots replaces what is there; the rest stays.
+ * The owner pages beside that superblock, format 2. @owners: what this node read from the disks last. Its slots are replaced; the rest stays.
  */
 void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners);
 /* For status: what the group knows of the owner of a slot, or of its last one. All zero: nothing. */

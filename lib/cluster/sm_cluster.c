@@ -127,11 +127,6 @@ void ddr_sm_view(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_in
 	sm->own.viewed = true;
 	sm->own.ring = in->ring;
 	sm->own.version = in->version ? in->version : DDR_MSG_VERSION;
-	s->owned = ddr_super_has_owners(&s->sb) && sm->own.version >= DDR_MSG_OWNERS;
-	if (!s->owned) {	/* a node that joins does not get to know them, so nobody does */
-		memset(&s->owners, 0, sizeof(s->owners));
-		sm->own.next_owners.changes = 0;
-	}
 	view_sort(sm, in);
 	sm->own.c.phase = DDR_V_HELLO;
 	sm->own.c.hello_sent = sm->own.c.transfer = false;

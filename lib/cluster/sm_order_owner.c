@@ -27,6 +27,24 @@ static void changed(struct ddr_sm_shared *s, uint32_t slot)
 	s->change.slot_node[slot] = node;
 }
 
+/*
+ * The START was accepted, so its instance was not known to be dead before. If it is now, this very START has adopted the array, and the same kernel
+ * had a slot under another node id.
+ */
+static void lives(struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	for (uint32_t i = 0; i < s->sb.slots; i++) {
+		struct ddr_sm_owner *o = &s->owners.slot[i];
+
+		if (!o->fenced_time || !same(o->fenced_boot_id, o->fenced_cookie, msg->start.boot_id, msg->start.cookie))
+			continue;
+		memset(o->fenced_boot_id, 0, sizeof(o->fenced_boot_id));
+		o->fenced_cookie = o->fenced_time = 0;
+		o->state = o->state == DDR_SLOT_FENCED ? DDR_SLOT_OWNED : o->state;
+		changed(s, i);
+	}
+}
+
 void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
 {
 	struct ddr_sm_owner *o = &s->owners.slot[slot];
@@ -34,6 +52,7 @@ void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct
 
 	if (!s->owned)
 		return;
+	lives(s, msg);
 	if (o->state == DDR_SLOT_FREE || !known || !same(o->boot_id, o->cookie, msg->start.boot_id, msg->start.cookie))
 		o->since = msg->start.time;
 	o->state = DDR_SLOT_OWNED;

@@ -4,7 +4,6 @@
  *
  * Must never: let the pages say that an owner is dead of which the group does not know that.
  */
-#include "lib/math/uuid.h"
 #include "sm_int.h"
 
 void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
@@ -12,7 +11,6 @@ void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
 	memcpy(sm->own.c.disk_owner, owners->slot, sizeof(sm->own.c.disk_owner));
 }
 
-/* An instance that was proven dead before the nodes shared it stays recorded. */
 static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
 {
 	to->state = o->state;
@@ -21,8 +19,6 @@ static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
 	to->instance.cookie = o->cookie;
 	to->since = o->since;
 	memcpy(to->name, o->name, sizeof(to->name));
-	if (!o->fenced_time)
-		return;
 	memcpy(to->fenced.boot_id, o->fenced_boot_id, sizeof(to->fenced.boot_id));
 	to->fenced.cookie = o->fenced_cookie;
 	to->fenced_time = o->fenced_time;
@@ -38,12 +34,6 @@ static void fit(struct ddr_owner *to, uint32_t node)
 		to->state = DDR_SLOT_OWNED;
 }
 
-/* Has the group heard of the slot's owner, or of one before it? Not if nobody has started in it since the nodes share that. */
-static bool heard(const struct ddr_sm_owner *o)
-{
-	return o->changed || o->fenced_time || !ddr_uuid_is_zero(o->boot_id);
-}
-
 void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
 {
 	const struct ddr_super *sb = sm->own.t.writing ? &sm->own.next : &sm->shared.sb;
@@ -52,10 +42,7 @@ void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
 	for (uint32_t i = 0; i < sb->slots; i++) {
 		struct ddr_owner *to = &owners->slot[i];
 
-		if (heard(&of->slot[i]))
-			give(&of->slot[i], to);
-		else if (to->state == DDR_SLOT_FENCED)
-			to->state = DDR_SLOT_OWNED;	/* it may have started again where nobody told us */
+		give(&of->slot[i], to);
 		fit(to, sb->slot_node[i]);
 	}
 }

@@ -180,7 +180,7 @@ struct ddr_sm_shared {
 	const uint8_t *map;		/* nibbles, as in the payload; ddr_order_map() */
 
 	/* known to all without a message: from their configuration, and from the view */
-	bool owned;			/* the superblocks have owner pages (format 2), and all nodes of the view speak a version that shares them */
+	bool owned;			/* the superblocks have owner pages (format 2) */
 	bool cluster;			/* nodes come and go, and are fenced; else the view is what the transport reports */
 	uint64_t here;			/* nodes that are in the view, bit: position */
 

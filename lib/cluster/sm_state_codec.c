@@ -95,7 +95,6 @@ static void walk_super(struct ddr_walk *w, struct ddr_super *sb)
 	walk_verify(w, &sb->verify);
 }
 
-/* Not in a group with a node that does not know them. */
 static void walk_owners(struct ddr_walk *w, struct ddr_sm_shared *s)
 {
 	if (!s->owned)

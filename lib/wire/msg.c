@@ -84,12 +84,6 @@ static bool walk_count(struct ddr_walk *w, uint32_t *n, uint32_t max)
 	return !w->c.bad;
 }
 
-/* Is it of a version in which nodes share the owners of the slots? */
-static bool of_owners(const struct ddr_msg *m)
-{
-	return m->version >= DDR_MSG_OWNERS;
-}
-
 static void walk_map_set(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk32(w, &m->map_set.id);
@@ -205,10 +199,7 @@ static void walk_done(struct ddr_walk *w, struct ddr_msg *m)
 			w->c.bad = true;
 	}
 	walk32(w, &m->done.mark);
-	if (of_owners(m))
-		walk32(w, &m->done.changes);
-	else
-		walk_zero(w, 4);
+	walk32(w, &m->done.changes);
 	if (m->done.mark > DDR_MARK_ALONE)
 		w->c.bad = true;
 	walk_set(w, &m->done.set);
@@ -253,12 +244,6 @@ static void walk_name(struct ddr_walk *w, char name[DDR_NODE_NAME])
 		w->c.bad = true;
 }
 
-static void walk_time(struct ddr_walk *w, const struct ddr_msg *m, uint64_t *time)
-{
-	if (of_owners(m))
-		walk64(w, time);
-}
-
 static void walk_start(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk32(w, &m->start.slot);
@@ -272,9 +257,7 @@ static void walk_start(struct ddr_walk *w, struct ddr_msg *m)
 	walk_zero(w, 4);
 	if (m->start.flags & ~DDR_START_FLAGS)
 		w->c.bad = true;
-	walk_time(w, m, &m->start.time);
-	if (!of_owners(m))
-		return;
+	walk64(w, &m->start.time);
 	ddr_walk_bytes(w, m->start.machine, sizeof(m->start.machine));
 	walk_name(w, m->start.name);
 }
@@ -295,13 +278,13 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 	case DDR_M_LEAVE:
 		walk32(w, &m->leave.slot);
 		walk32(w, &m->leave.dirty);
-		walk_time(w, m, &m->leave.time);
+		walk64(w, &m->leave.time);
 		return true;
 	case DDR_M_FENCED:
 		walk32(w, &m->fenced.node);
 		walk32(w, &m->fenced.how);
 		walk64(w, &m->fenced.failure);
-		walk_time(w, m, &m->fenced.time);
+		walk64(w, &m->fenced.time);
 		if (m->fenced.how < DDR_FENCED_AGENT || m->fenced.how > DDR_FENCED_FAILED)
 			w->c.bad = true;
 		return true;
@@ -314,7 +297,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk_zero(w, 4);
 		walk64(w, &m->recover.cookie);
 		ddr_walk_bytes(w, m->recover.boot_id, sizeof(m->recover.boot_id));
-		walk_time(w, m, &m->recover.time);
+		walk64(w, &m->recover.time);
 		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);

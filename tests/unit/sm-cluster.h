@@ -46,7 +46,6 @@ struct cx {
 	struct rig_geometry geo;
 	struct ddr_super sb;		/* of the disks */
 	struct ddr_owners owners;	/* beside it, if it is of format 2 */
-	uint16_t version;		/* of the messages in the next views; 0: the highest */
 	struct ddr_disk_log disk[CX_SLOTS + 1];	/* log of each slot; the map */
 	uint64_t seq[CX_SLOTS + 1];
 	struct cx_node node[CX_NODES];
@@ -333,7 +332,7 @@ static inline void cx_kill(struct cx *c, uint32_t i)
 /* The nodes of @mask (bit: place) that are up have a view of themselves, and the quorum service sees those of @machines. */
 static inline void cx_view(struct cx *c, uint32_t mask, uint32_t machines, bool quorate)
 {
-	struct ddr_input view = { .type = DDR_IN_VIEW, .ring = ++c->ring, .version = c->version };
+	struct ddr_input view = { .type = DDR_IN_VIEW, .ring = ++c->ring };
 	struct ddr_input quorum = { .type = DDR_IN_QUORUM, .ring = c->ring, .quorate = quorate };
 	uint64_t ids = 0;
 

@@ -210,32 +210,6 @@ static void any_other_length_is_refused(void **state)
 	}
 }
 
-/* A group with a node of version 15 uses the messages of that version. */
-static void before_owners_were_shared(void **state)
-{
-	static const struct { enum ddr_msg_type type; uint32_t bytes; } were[] = {
-		{ DDR_M_START, 56 }, { DDR_M_LEAVE, 8 }, { DDR_M_FENCED, 16 }, { DDR_M_RECOVERED, 32 }, { DDR_M_MEMBER_DONE, 368 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(were) / sizeof(were[0]); i++) {
-		uint8_t buf[DDR_MSG_MAX];
-		struct ddr_msg m, got;
-		size_t len;
-
-		sample(&m, were[i].type);
-		m.version = DDR_MSG_OWNERS - 1;
-		len = ddr_msg_encode(&m, buf, sizeof(buf));
-		assert_int_equal(len, DDR_MSG_HEADER + were[i].bytes);
-		assert_null(ddr_msg_decode(buf, len, &got));
-		assert_int_equal(got.version, DDR_MSG_OWNERS - 1);
-		if (were[i].type == DDR_M_START)
-			assert_true(got.start.cookie == m.start.cookie && !got.start.time && !got.start.name[0]);
-		buf[4]++;	/* the next version is longer */
-		assert_true(were[i].type == DDR_M_MEMBER_DONE || ddr_msg_decode(buf, len, &got) != NULL);
-	}
-}
-
 /* A node's name is written to all disks, and shown on terminals. */
 static void a_name_is_plain_text(void **state)
 {
@@ -391,7 +365,6 @@ int main(void)
 		cmocka_unit_test(few_types_are_long),
 		cmocka_unit_test(the_bytes_are_little_endian_and_at_their_places),
 		cmocka_unit_test(any_other_length_is_refused),
-		cmocka_unit_test(before_owners_were_shared),
 		cmocka_unit_test(a_name_is_plain_text),
 		cmocka_unit_test(another_magic_version_or_type_is_refused),
 		cmocka_unit_test(counts_beyond_their_limit_are_refused),

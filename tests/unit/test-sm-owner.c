@@ -404,40 +404,27 @@ static void another_instance_is_not_dead(void **state)
 	down(c);
 }
 
-/* ---- nodes that do not share it ---------------------------------------------------- */
-
-/*
- * In a group with an older node nobody hears of owners, and a node may start anew in a slot of which the disks say that it is dead. So its writer says that
- * it is not. Whom it was is kept, and is known again when all nodes share it.
- */
-static void older_nodes_make_nobody_dead(void **state)
+/* The operator adopts the array on a machine whose node id has changed: its kernel is the one that had the slot of the old id, and lives. */
+static void who_adopts_is_not_dead(void **state)
 {
 	struct cx *c = up(2, true);
-	const struct ddr_owner *w = &c->owners.slot[slot_of(c, 2)];
-	struct ddr_owner o;
+	uint32_t slot = slot_of(c, 2);
 
 	(void)state;
-	second_dies(c);
-	assert_int_equal(w->state, DDR_SLOT_FENCED);
-	c->version = DDR_MSG_OWNERS - 1;
-	c->node[2].cfg.name = "older";
+	cx_down(c);
+	c->node[2].cfg.adopt = true;
+	c->node[2].cookie = 71;
 	cx_start(c, 2, 0, 0);
-	cx_view(c, 5, 5, true);
+	cx_view(c, 4, 4, true);
 	cx_settle(c);
 	assert_true(cx_status(&c->node[2]).joined);
-	assert_int_equal(w->state, DDR_SLOT_OWNED);
-	assert_int_equal(w->fenced.cookie, 71);
-	ddr_sm_owner(c->node[0].sm, slot_of(c, 1), &o);
-	assert_int_equal(o.machine[0], 0);
-	assert_string_equal(c->owners.slot[slot_of(c, 1)].name, "one");		/* the disks keep it */
-	c->version = 0;
-	c->node[3].cookie = 73;
-	cx_start(c, 3, 0, 0);
-	cx_view(c, 13, 13, true);
+	assert_int_equal(c->owners.slot[slot_of(c, 1)].fenced.cookie, 70);	/* the operator's word for the others */
+	assert_int_equal(c->owners.slot[slot].fenced_time, 0);
+	c->node[2].cfg.adopt = false;
+	cx_start(c, 2, 0, 0);		/* its daemon was replaced */
+	cx_view(c, 4, 4, true);
 	cx_settle(c);
-	assert_true(cx_status(&c->node[3]).joined);
-	assert_int_equal(w->fenced.cookie, 71);
-	assert_string_equal(c->owners.slot[slot_of(c, 4)].name, "four");
+	assert_int_equal(cx_find(&c->node[2], DDR_OUT_GIVE_UP, 0), -1);
 	down(c);
 }
 
@@ -471,7 +458,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_instance_is_not_recorded),
 		cmocka_unit_test(the_log_may_name_it),
 		cmocka_unit_test(another_instance_is_not_dead),
-		cmocka_unit_test(older_nodes_make_nobody_dead),
+		cmocka_unit_test(who_adopts_is_not_dead),
 		cmocka_unit_test(a_state_with_a_wrong_owner_is_refused),
 	};
 
