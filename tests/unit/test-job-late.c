@@ -223,6 +223,12 @@ static void a_failure_of_our_own_is_tried_again(void **state)
 	}
 }
 
+static void blames_nobody(const struct rig *rig)
+{
+	assert_false(rig->done);
+	assert_int_equal(rig->meta_reports, 0);
+}
+
 /* It lasts: then this node cannot serve the array. No member has failed, and no request stays when the array is closed. */
 static void a_failure_of_our_own_that_lasts_blames_nobody(void **state)
 {
@@ -234,20 +240,25 @@ static void a_failure_of_our_own_that_lasts_blames_nobody(void **state)
 	disks.owns = UINT32_MAX;
 	begin(&rig);
 	write_log(&rig, 1000);
-	while (owned() < 2 * rig.geo.roles)	/* both have tried each member */
+	while (owned() < 2 * rig.geo.roles) {	/* both have tried each member */
+		blames_nobody(&rig);
 		loop_for(&rig, 5);
+	}
 	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT - 1);
 	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT - 1);
 	loop_for(&rig, 50);
 	assert_int_equal(rig.unable, 0);
-	for (; !rig.unable; loop_for(&rig, 5))	/* what a thread has found may be on its way */
+	for (; !rig.unable; loop_for(&rig, 5)) {	/* what a thread has found may be on its way */
+		blames_nobody(&rig);
 		ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT);
+	}
 	assert_int_equal(rig.unable, -ENOMEM);
-	for (rig.unable = 0; !rig.unable; loop_for(&rig, 5))
+	for (rig.unable = 0; !rig.unable; loop_for(&rig, 5)) {
+		blames_nobody(&rig);
 		ddr_metaio_tick(rig.meta, 1000 + TIMEOUT);
+	}
 	assert_int_equal(rig.unable, -ENOMEM);
-	assert_false(rig.done);
-	assert_int_equal(rig.meta_reports, 0);
+	blames_nobody(&rig);
 	loop_for(&rig, 50);
 	assert_int_not_equal(ddr_jobs_asked(rig.jobs), 0);
 	ddr_jobs_close(rig.jobs);
