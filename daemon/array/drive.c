@@ -60,18 +60,15 @@ static void refuse(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr
 }
 
 /*
- * The owner pages beside @next, which may have other slots than what is agreed. They name the cluster of the node that writes, once all of its nodes have
- * stored its id.
+ * The owner pages beside @next, which may have other slots than what is agreed. The cluster that they name stays as it is: nodes that crash while an id is
+ * being agreed can agree on another one later (doc/protocol.md, "The cluster's id"), and this array would be called another cluster's.
  */
 static void write_owners(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr_super *next)
 {
-	const uint8_t *cluster = ddr_ident_cluster_id(&a->d->ident, a->d->transport->cluster);
 	struct ddr_owners owners;
 	struct ddr_fault fault;
 
 	ddr_owners_follow(&a->owners, ddr_sm_super(a->sm));
-	if (cluster)
-		memcpy(a->owners.cluster, cluster, sizeof(a->owners.cluster));
 	owners = a->owners;
 	ddr_owners_follow(&owners, next);
 	ddr_sm_owners(a->sm, &owners);

@@ -475,11 +475,7 @@ bool node_has_id(const struct sim *s, const struct node *n)
 
 void node_owners(const struct node *n, struct ddr_owners *owners)
 {
-	const uint8_t *cluster = ddr_ident_cluster_id(&me->d->ident, me->d->transport->cluster);	/* it writes them in this step */
-
 	*owners = twin_array(n ? me : NULL)->owners;
-	if (cluster)
-		memcpy(owners->cluster, cluster, sizeof(owners->cluster));
 }
 
 static void nothing(struct proc *p, const void *arg)
