@@ -117,6 +117,7 @@ static void on_pulse(void *data)
 		accuse(l, p);
 	if (ddr_verdict_silent(&l->group))
 		ddr_link_watch_later(l);
+	ddr_link_cluster(l);
 	ddr_link_flush(l);
 	ddr_link_end_calls(l, before);
 }

@@ -14,6 +14,7 @@
 #include "daemon/base/daemon.h"
 #include "daemon/group/link_int.h"
 #include "lib/math/uuid.h"
+#include "lib/node/verdict.h"
 
 /* The quorum service has quorum, in the group's ring. */
 static bool quorate(const struct ddr_link *l)
@@ -48,16 +49,31 @@ static void tell(const struct ddr_cluster_ids *old, const struct ddr_cluster_ids
 		qb_log(LOG_NOTICE, "the cluster has the id %s", id);
 }
 
+/* Without enough votes the quorum service is asked anew; the next pulse looks at what it has answered. */
+static enum ddr_cluster_step next_step(struct ddr_link *l, struct ddr_cluster_ids *next)
+{
+	struct ddr_node_verdict votes = { 0 };
+	enum ddr_cluster_step step;
+
+	ddr_verdict_voters(&l->group, &votes);
+	step = ddr_cluster_next(&l->group, ddr_votes_known(&l->votes, l->group.ring, &votes) ? &votes : NULL, next);
+	if (step != DDR_CLUSTER_VOTES)
+		return step;
+	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &votes);
+	return DDR_CLUSTER_STAYS;
+}
+
 void ddr_link_cluster(struct ddr_link *l)
 {
 	const struct ddr_ident *ident = &l->d->ident;
 	struct ddr_cluster_ids next;
-	bool create;
+	enum ddr_cluster_step step;
 
 	/* with a file that must not be written, nothing would be kept */
-	if (!l->open || l->stores || !ident->stored || !quorate(l) || !ddr_cluster_next(&l->group, &next, &create))
+	if (!l->open || l->stores || !ident->stored || !quorate(l))
 		return;
-	if (create && getrandom(next.id, sizeof(next.id), 0) != sizeof(next.id))
+	step = next_step(l, &next);
+	if (step == DDR_CLUSTER_STAYS || (step == DDR_CLUSTER_CREATE && getrandom(next.id, sizeof(next.id), 0) != sizeof(next.id)))
 		return;
 	tell(&ident->id.cluster, &next);
 	l->stores = true;

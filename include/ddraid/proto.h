@@ -144,7 +144,7 @@ enum ddr_map_op {
 #define DDR_NODE_RIDES		64u		/* arrays of one daemon */
 #define DDR_NODE_OUTS		64u		/* processes that a HELLO names as excluded */
 #define DDR_NODE_VOTERS		128u		/* nodes of a VERDICT: as many as there may be processes in the group */
-#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES + 8u * DDR_NODE_OUTS + 40u)	/* bytes, header included: of the longest, a HELLO */
+#define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES + 8u * DDR_NODE_OUTS + 56u)	/* bytes, header included: of the longest, a HELLO */
 
 /* Flags of the HELLO of a node. */
 #define DDR_NODE_FIRST		1u		/* none of the sender has been delivered yet */
@@ -167,11 +167,13 @@ enum ddr_node_msg_type {
 					 * votes): each node of the group */
 	/*
 	 * A HELLO ends with u8[16] random id of the sender's machine, u8[16] id of the cluster as it has stored it (both zero: none), u32 flags
-	 * (DDR_NODE_PROPOSED), u32 0. It may be longer; the first releases end it before the machine.
+	 * (DDR_NODE_PROPOSED), u32 0, u64 the ballot that it has promised, u64 that under which it has accepted the id (lib/node/cluster.h). It may be longer;
+	 * the first releases end it before the machine.
 	 */
 	DDR_N_READY		= 8,	/* u64 turn, u64 ring, u32 node, u32 pid: of the round. The sender misses no node, as far as it has arrays */
 };
 #define DDR_NODE_PROPOSED	1u		/* of a HELLO's ids: that of the cluster is not agreed yet */
+#define DDR_BALLOT_MAX		(1ull << 48)	/* no cluster gets there: what names a higher one is damaged */
 #define DDR_VERDICT_TWO_NODE	1u		/* one node of two has quorum alone */
 #define DDR_VERDICT_NO_SLOT	2u		/* the node has no slot in an array that the sender serves, and none of these misses it */
 

@@ -177,6 +177,7 @@ const struct ddr_group_process *ddr_group_awaits(const struct ddr_group *g)
 static void meet(struct ddr_group *g)
 {
 	ddr_version_decide(g);
+	ddr_cluster_ballot(g);
 	if (g->n && !g->held && g->ring_known && !g->use.pending && !ddr_group_unsaid(g))
 		g->meets = false;
 }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <ddraid/proto.h>
+
 #include "lib/math/crc32c.h"
 #include "lib/math/uuid.h"
 #include "lib/node/machine.h"
@@ -92,6 +94,17 @@ static bool take_stored_mark(const char *s, size_t n, size_t size, bool dashes, 
 	return (n == 1 && *s == '-') || (n == size - 1 && take_digits(s, n, dashes, to));
 }
 
+static bool take_ballot(const char *s, size_t n, uint64_t *ballot)
+{
+	*ballot = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)s[i]) || *ballot > DDR_BALLOT_MAX / 10)
+			return false;
+		*ballot = *ballot * 10 + (uint64_t)(s[i] - '0');
+	}
+	return *ballot != 0 && *ballot <= DDR_BALLOT_MAX;
+}
+
 static bool take_line(struct ddr_identity *id, const char *line, size_t len)
 {
 	const char *value;
@@ -111,6 +124,10 @@ static bool take_line(struct ddr_identity *id, const char *line, size_t len)
 		return !id->cluster.agreed && take_uuid(value, n, id->cluster.id);
 	if (is_word(line, len, "other-cluster", &value, &n))
 		return take_uuid(value, n, id->cluster.other);
+	if (is_word(line, len, "promised", &value, &n))
+		return take_ballot(value, n, &id->cluster.promised);
+	if (is_word(line, len, "ballot", &value, &n))
+		return take_ballot(value, n, &id->cluster.ballot) && id->cluster.ballot <= id->cluster.promised;
 	return true;
 }
 
@@ -164,6 +181,11 @@ static int add_uuid(char *text, int n, const char *word, const uint8_t uuid[16])
 	return n + snprintf(text + n, DDR_IDENTITY_MAX - (size_t)n, "%s %s\n", word, id);
 }
 
+static int add_ballot(char *text, int n, const char *word, uint64_t ballot)
+{
+	return ballot ? n + snprintf(text + n, DDR_IDENTITY_MAX - (size_t)n, "%s %" PRIu64 "\n", word, ballot) : n;
+}
+
 size_t ddr_identity_format(const struct ddr_identity *id, char text[DDR_IDENTITY_MAX])
 {
 	char machine[37], last[32];
@@ -174,6 +196,8 @@ size_t ddr_identity_format(const struct ddr_identity *id, char text[DDR_IDENTITY
 		     *id->marks.product ? id->marks.product : "-");
 	n = add_uuid(text, n, id->cluster.agreed ? "cluster" : "cluster-proposed", id->cluster.id);
 	n = add_uuid(text, n, "other-cluster", id->cluster.other);
+	n = add_ballot(text, n, "promised", id->cluster.promised);
+	n = add_ballot(text, n, "ballot", id->cluster.ballot);
 	m = snprintf(last, sizeof(last), "crc32c %08" PRIx32 "\n", ddr_crc32c(text, (size_t)n));
 	memcpy(text + n, last, (size_t)m);
 	return (size_t)(n + m);

@@ -41,6 +41,7 @@ static void begin_round(struct ddr_group *g, struct ddr_group_id newest)
 {
 	g->use.round = (struct ddr_node_round){ .ring = g->ring, .newest = newest };
 	g->use.pending = true;
+	ddr_cluster_turn(g);
 	g->hello_due |= g->n != 0;
 	for (unsigned int i = 0; i < g->n; i++)
 		g->process[i].vote.said = false;
@@ -77,6 +78,7 @@ void ddr_version_turn(struct ddr_group *g, uint32_t node, uint32_t number)
 	uint64_t what = ((uint64_t)node << 32 | number) * 0x9e3779b97f4a7c15u;
 
 	g->use.turn += what ^ what >> 29;
+	ddr_cluster_turn(g);
 	g->use.judge_due = true;
 	forget_ready(g);
 }

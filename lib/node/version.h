@@ -37,6 +37,7 @@ struct ddr_group_vote {
 	uint8_t machine[16];		/* zero: it has not said it */
 	uint8_t cluster[16];		/* that it has stored; zero: none */
 	bool agreed;			/* @cluster is in use */
+	uint64_t promised, ballot;	/* ballots for the id of the cluster (cluster.h) */
 	bool twin;			/* by the last decision: it is refused because another node has the same machine id */
 	bool twin_logged;		/* the owner's */
 	bool ready;			/* it misses no node */
@@ -47,6 +48,7 @@ struct ddr_group_version {
 	uint16_t lowest, highest;	/* that this daemon speaks, with the module that is loaded */
 	uint8_t machine[16];		/* of this machine; zero: it has none */
 	struct ddr_cluster_ids cluster;	/* that it has stored */
+	uint64_t ballot;		/* of the processes that are there now; 0: not all have said hello */
 	uint16_t version;		/* that the group uses; 0: it is not decided yet */
 	uint16_t most;			/* the highest that all speak who are not refused */
 	bool known;			/* our first hello has been delivered */

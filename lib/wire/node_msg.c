@@ -62,12 +62,17 @@ static void walk_ids(struct ddr_walk *w, struct ddr_node_hello *h)
 		memset(h->machine, 0, sizeof(h->machine));
 		memset(h->cluster, 0, sizeof(h->cluster));
 		h->proposed = false;
+		h->promised = h->ballot = 0;
 		return;
 	}
 	ddr_walk_bytes(w, h->machine, sizeof(h->machine));
 	ddr_walk_bytes(w, h->cluster, sizeof(h->cluster));
 	h->proposed = walk32(w, w->write && h->proposed ? DDR_NODE_PROPOSED : 0) & DDR_NODE_PROPOSED;
 	walk32(w, 0);
+	h->promised = walk64(w, h->promised);
+	h->ballot = walk64(w, h->ballot);
+	if (h->promised > DDR_BALLOT_MAX || h->ballot > h->promised)
+		w->c.bad = true;
 }
 
 /* Flags that a later release adds are nothing to this one. */

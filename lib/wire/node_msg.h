@@ -45,6 +45,7 @@ struct ddr_node_hello {
 	uint8_t machine[16];		/* zero: the sender says nothing of its machine, nor of its cluster */
 	uint8_t cluster[16];		/* zero: it has no id */
 	bool proposed;			/* @cluster is not agreed */
+	uint64_t promised, ballot;	/* that the sender has promised, and under which it has accepted @cluster (lib/node/cluster.h) */
 };
 
 struct ddr_node_ready {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/node/group.h"
+#include "lib/node/verdict.h"
 
 static void uuid_of(unsigned int array, uint8_t uuid[16])
 {
@@ -453,36 +454,68 @@ static void who_is_no_copy(void **state)
 	assert_int_equal(ddr_version_refused(&g)->id.node, 3);
 }
 
-/* A hello of a process on a machine of its own, with this id of a cluster. */
-static void hello_in(uint32_t node, uint32_t pid, uint8_t cluster, bool proposed, uint32_t number)
+/* ---- the id of the cluster ---------------------------------------------------- */
+
+#define NO_ID	((struct ddr_cluster_ids){ 0 })
+#define AGREED(n) ((struct ddr_cluster_ids){ .id = { n }, .agreed = true })
+
+static struct ddr_cluster_ids promised(uint64_t ballot)
+{
+	return (struct ddr_cluster_ids){ .promised = ballot };
+}
+
+static struct ddr_cluster_ids accepted(uint8_t id, uint64_t ballot, uint64_t promise)
+{
+	return (struct ddr_cluster_ids){ .id = { id }, .ballot = ballot, .promised = promise };
+}
+
+/* A hello of a process on a machine of its own, which has stored @ids. @number: of its ride; 0: it takes part in nothing. */
+static void hello_in(uint32_t node, uint32_t pid, struct ddr_cluster_ids ids, uint32_t number)
 {
 	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = node,
 				  .hello = { .lowest = 1, .highest = 2, .n = number ? 1 : 0, .round = g.use.round, .version = g.use.version,
-					     .machine = { (uint8_t)(10 + node) }, .cluster = { cluster }, .proposed = proposed } };
+					     .machine = { (uint8_t)(10 + node) }, .cluster = { ids.id[0] }, .proposed = !ids.agreed && ids.id[0],
+					     .promised = ids.promised, .ballot = ids.ballot } };
 
 	m.hello.ride[0] = ride_of(0, number);
 	assert_int_equal(deliver(node, pid, &m), DDR_GROUP_TAKEN);
 	send_all();
 }
 
-/* What this node has to store now: -1: nothing; 0: an id that it makes; else the id. */
-static int next_id(struct ddr_cluster_ids *ids)
+/* What this node has to store, if each of five nodes has a vote. */
+static enum ddr_cluster_step next_step(uint32_t quorum, struct ddr_cluster_ids *ids)
 {
-	bool create;
+	struct ddr_node_verdict votes = { .quorum = quorum };
 
-	if (!ddr_cluster_next(&g, ids, &create))
-		return -1;
-	return create ? 0 : ids->id[0];
+	ddr_verdict_voters(&g, &votes);
+	for (uint32_t i = 0; i < votes.n; i++)
+		votes.node[i].votes = 1;
+	return ddr_cluster_next(&g, &votes, ids);
 }
 
-static void stores(uint8_t id, uint8_t other, bool agreed)
+/* It stores what it has to, and says so. */
+static void stores_next(enum ddr_cluster_step step, struct ddr_cluster_ids *ids)
 {
-	struct ddr_cluster_ids ids = { .id = { id }, .other = { other }, .agreed = agreed };
+	assert_int_equal(next_step(2, ids), step);
+	if (step == DDR_CLUSTER_CREATE)
+		ids->id[0] = 4;
+	ddr_cluster_stored(&g, ids);
+	send_all();
+}
 
+static void stays(void)
+{
+	struct ddr_cluster_ids ids;
+
+	assert_int_equal(next_step(2, &ids), DDR_CLUSTER_STAYS);
+}
+
+static void stored(struct ddr_cluster_ids ids)
+{
 	ddr_cluster_stored(&g, &ids);
 }
 
-/* The lowest node makes an id, once an array is served; it is used once all have stored it. */
+/* The lowest node makes an id, once an array is served: when all have promised the ballot. It is used once all have accepted it. */
 static void an_id_is_agreed_when_all_have_it(void **state)
 {
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
@@ -490,26 +523,84 @@ static void an_id_is_agreed_when_all_have_it(void **state)
 
 	(void)state;
 	begin_on(1, now, 2);
-	assert_int_equal(next_id(&ids), -1);		/* not all have said hello */
-	hello_in(2, 200, 0, false, 0);
-	assert_int_equal(next_id(&ids), 0);		/* this node has begun to serve the array */
-	stores(4, 0, false);
-	assert_int_equal(next_id(&ids), -1);		/* it has not been said yet: no second one */
+	stays();					/* not all have said hello */
+	hello_in(2, 200, NO_ID, 0);
+	assert_int_equal(next_step(2, &ids), DDR_CLUSTER_STORE);
+	assert_int_equal(ids.promised, 1);
+	assert_int_equal(ids.id[0] | ids.ballot | ids.agreed, 0);
+	stored(ids);
+	stays();					/* it has not been said yet */
 	send_all();
-	assert_int_equal(next_id(&ids), -1);
-	hello_in(2, 200, 4, true, 0);
-	assert_int_equal(next_id(&ids), 4);
+	stays();					/* the other one has not promised */
+	hello_in(2, 200, promised(1), 0);
+	stores_next(DDR_CLUSTER_CREATE, &ids);
+	assert_int_equal(ids.ballot, 1);
+	stays();
+	hello_in(2, 200, accepted(4, 1, 1), 0);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.id[0], 4);
 	assert_true(ids.agreed);
-	stores(4, 0, true);
-	send_all();
-	assert_int_equal(next_id(&ids), -1);
+	stays();
 	begin_on(1, now, 2);
 	ddr_group_off(&g, 0);
-	hello_in(2, 200, 0, false, 0);
-	assert_int_equal(next_id(&ids), -1);		/* nobody serves anything */
+	hello_in(2, 200, NO_ID, 0);
+	stays();					/* nobody serves anything */
 }
 
-/* Of two clusters that meet the lowest node's id stays, and both are known; a proposal yields to an id that is used. */
+/* Of the ids that were accepted before, that of the highest ballot may be in use; whoever comes or goes, there is a higher ballot. */
+static void the_id_of_the_highest_ballot_stays(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } }, gone[] = { { 3, 300 } };
+	struct ddr_cluster_ids ids;
+
+	(void)state;
+	begin_on(1, now, 3);
+	stored(accepted(9, 3, 5));
+	hello_in(2, 200, accepted(6, 4, 4), 0);
+	hello_in(3, 300, accepted(7, 2, 2), 0);
+	send_all();
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.promised, 6);
+	assert_int_equal(ids.id[0], 9);			/* it is kept until another one is accepted */
+	hello_in(2, 200, accepted(6, 4, 6), 0);
+	stays();
+	hello_in(3, 300, accepted(7, 2, 6), 0);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.id[0], 6);
+	assert_int_equal(ids.ballot, 6);
+	hello_in(2, 200, accepted(6, 6, 6), 0);
+	stays();					/* not all have accepted */
+	members_of(now, 2, gone, 1, false);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.promised, 7);		/* node 3 may have taken another one in the last ballot */
+	assert_false(ids.agreed);
+	hello_in(2, 200, accepted(6, 6, 9), 0);		/* it had begun to store that in another partition */
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.promised, 10);
+}
+
+/* Two groups may agree on two ids, unless each has the votes of more than half of the nodes: those whose daemons take part in it. */
+static void few_nodes_agree_on_nothing(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	struct ddr_node_verdict votes = { .quorum = 1, .n = 1, .node = { { SELF, 1 } }, .flags = DDR_VERDICT_TWO_NODE };
+	struct ddr_cluster_ids ids;
+
+	(void)state;
+	begin_on(1, now, 2);
+	hello_in(2, 200, NO_ID, 0);
+	assert_int_equal(next_step(3, &ids), DDR_CLUSTER_VOTES);
+	assert_int_equal(next_step(0, &ids), DDR_CLUSTER_VOTES);
+	assert_int_equal(ddr_cluster_next(&g, NULL, &ids), DDR_CLUSTER_VOTES);
+	assert_int_equal(ddr_cluster_next(&g, &votes, &ids), DDR_CLUSTER_VOTES);	/* one of two */
+	votes.node[votes.n++] = (struct ddr_node_votes){ 2, 1 };
+	assert_int_equal(ddr_cluster_next(&g, &votes, &ids), DDR_CLUSTER_STORE);
+	hello_in(2, 200, AGREED(5), 0);
+	assert_int_equal(next_step(3, &ids), DDR_CLUSTER_STORE);	/* what others have agreed on holds here too */
+	assert_int_equal(ids.id[0], 5);
+}
+
+/* Of two clusters that meet the lowest node's id stays, and both are known; one that was accepted only yields to an id that is used. */
 static void of_two_ids_the_lowest_nodes_stays(void **state)
 {
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } };
@@ -517,25 +608,26 @@ static void of_two_ids_the_lowest_nodes_stays(void **state)
 
 	(void)state;
 	begin_on(1, now, 3);
-	stores(9, 0, false);
-	hello_in(3, 300, 7, false, 5);
-	hello_in(2, 200, 0, false, 0);
-	assert_int_equal(next_id(&ids), 7);		/* that of node 3 is used, ours is not */
+	stored(accepted(9, 1, 1));
+	hello_in(3, 300, AGREED(7), 5);
+	hello_in(2, 200, NO_ID, 0);
+	assert_int_equal(next_step(2, &ids), DDR_CLUSTER_STORE);
+	assert_int_equal(ids.id[0], 7);			/* that of node 3 is used, ours is not */
 	assert_true(ids.agreed);
 	assert_int_equal(ids.other[0], 0);
-	hello_in(2, 200, 6, false, 0);
-	assert_int_equal(next_id(&ids), 6);
+	hello_in(2, 200, AGREED(6), 0);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_int_equal(ids.id[0], 6);
 	assert_int_equal(ids.other[0], 7);
-	stores(6, 7, true);
+	stays();
+	stored(AGREED(9));				/* a node that comes from a third one */
 	send_all();
-	assert_int_equal(next_id(&ids), -1);
-	stores(9, 0, true);				/* a node that comes from a third one */
-	g.process[0].vote.cluster[0] = 9;
-	assert_int_equal(next_id(&ids), 9);		/* it is the lowest: it stays, and knows of the others */
+	assert_int_equal(next_step(2, &ids), DDR_CLUSTER_STORE);
+	assert_int_equal(ids.id[0], 9);			/* it is the lowest: it stays, and knows of the others */
 	assert_int_equal(ids.other[0], 6);
 	members_of(now, 1, NULL, 0, false);
 	send_all();
-	assert_int_equal(next_id(&ids), -1);
+	stays();
 }
 
 /* A copy that is refused, or a release that says nothing of an id, neither brings one nor is waited for. */
@@ -547,24 +639,24 @@ static void the_refused_have_no_part_in_the_id(void **state)
 	(void)state;
 	begin_on(13, now, 3);
 	hello_of(2, 200, 0);
-	hello_in(3, 300, 5, false, 8);			/* the machine of this node: it serves, so this one is refused */
+	hello_in(3, 300, AGREED(5), 8);			/* the machine of this node: it serves, so this one is refused */
 	assert_true(ddr_version_copied(&g));
-	assert_int_equal(next_id(&ids), -1);
+	stays();
 	begin_on(11, now, 3);
 	hello_of(2, 200, 0);
-	hello_in(3, 300, 0, false, 0);
-	assert_int_equal(next_id(&ids), 0);
-	stores(4, 0, false);
-	send_all();
-	hello_in(3, 300, 4, true, 0);
-	assert_int_equal(next_id(&ids), 4);
-	assert_true(ids.agreed);			/* node 2 knows nothing of it */
+	hello_in(3, 300, NO_ID, 0);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	hello_in(3, 300, promised(1), 0);
+	stores_next(DDR_CLUSTER_CREATE, &ids);
+	hello_in(3, 300, accepted(4, 1, 1), 0);
+	stores_next(DDR_CLUSTER_STORE, &ids);
+	assert_true(ids.agreed);			/* node 2 knows nothing of it, and its vote is not needed */
 }
 
 /* What others send is believed only of themselves, and nothing that is not well formed. */
 static void hostile_messages(void **state)
 {
-	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS, .machine = { 1, 2 }, .cluster = { 3 }, .proposed = true } }, back;
+	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2, .hello = { .lowest = 1, .highest = 1, .n = DDR_NODE_RIDES, .n_out = DDR_NODE_OUTS, .machine = { 1, 2 }, .cluster = { 3 }, .proposed = true, .promised = 9, .ballot = 8 } }, back;
 	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
 	uint8_t buf[DDR_NODE_MSG_MAX + 8] = { 0 };
 	size_t len;
@@ -582,16 +674,22 @@ static void hostile_messages(void **state)
 	assert_null(ddr_node_msg_decode(buf, len, &back));
 	assert_memory_equal(&back, &m, sizeof(m));
 	assert_non_null(ddr_node_msg_decode(buf, len + 1, &back));	/* its length is not what it says */
-	for (size_t less = 1; less <= 40; less++) {
+	for (size_t less = 1; less <= 56; less++) {
 		uint32_t length = (uint32_t)(len - less);
 
 		memcpy(buf + 8, &length, sizeof(length));
-		assert_int_equal(ddr_node_msg_decode(buf, length, &back) == NULL, less == 40);	/* a release that does not say who its machine is */
+		assert_int_equal(ddr_node_msg_decode(buf, length, &back) == NULL, less == 56);	/* a release that does not say who its machine is */
 	}
-	assert_int_equal(back.hello.machine[0] | back.hello.cluster[0] | back.hello.proposed, 0);
+	assert_int_equal(back.hello.machine[0] | back.hello.cluster[0] | back.hello.proposed | back.hello.promised | back.hello.ballot, 0);
 	assert_true(ddr_node_msg_encode(&m, buf, sizeof(buf)) == len);
 	buf[8] = (uint8_t)(buf[8] + 8);
 	assert_null(ddr_node_msg_decode(buf, len + 8, &back));		/* a later release says more */
+	m.hello.ballot = 10;						/* it has not promised that */
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.hello.ballot = 8;
+	m.hello.promised = DDR_BALLOT_MAX + 1;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.hello.promised = 9;
 	m.hello.n++;
 	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
 	m.hello.n -= 2;
@@ -659,6 +757,8 @@ int main(void)
 		cmocka_unit_test(of_two_that_serve_one_goes_on),
 		cmocka_unit_test(who_is_no_copy),
 		cmocka_unit_test(an_id_is_agreed_when_all_have_it),
+		cmocka_unit_test(the_id_of_the_highest_ballot_stays),
+		cmocka_unit_test(few_nodes_agree_on_nothing),
 		cmocka_unit_test(of_two_ids_the_lowest_nodes_stays),
 		cmocka_unit_test(the_refused_have_no_part_in_the_id),
 		cmocka_unit_test(a_new_process_waits_for_every_hello),

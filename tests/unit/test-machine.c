@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <ddraid/proto.h>
+
 #include "lib/math/crc32c.h"
 #include "lib/node/machine.h"
 
@@ -70,6 +72,15 @@ static void the_file_is_text(void **state)
 	assert_int_equal(file.len, strlen(all) + strlen(end));
 	assert_memory_equal(file.text, all, strlen(all));
 	assert_memory_equal(file.text + strlen(all), end, strlen(end));
+	id.cluster = (struct ddr_cluster_ids){ .id = { 1 }, .other = { 2 }, .promised = DDR_BALLOT_MAX, .ballot = 7 };
+	save();
+	file.text[file.len] = '\0';
+	assert_non_null(strstr(file.text, "cluster-proposed 01000000-0000-0000-0000-000000000000\nother-cluster 02000000-0000-0000-0000-000000000000\n"
+					  "promised 281474976710656\nballot 7\ncrc32c "));
+	id.cluster = (struct ddr_cluster_ids){ 0 };
+	assert_int_equal(decide(MACHINE_ID, PRODUCT, second), DDR_MACHINE_SAME);
+	assert_true(id.cluster.promised == DDR_BALLOT_MAX && id.cluster.ballot == 7 && !id.cluster.agreed);
+	assert_int_equal(id.cluster.id[0], 1);
 }
 
 /* Finding T1, note 24: a disk image that was cloned brings the file of another machine. */
@@ -180,6 +191,9 @@ static void what_stands_in_the_file_is_checked(void **state)
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\nmachine-id 1\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\nproduct --\n",
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\nproduct " MACHINE_ID "\n",
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\ncluster 1\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\nother-cluster \n",
+		"machine 11223344-5566-7788-99aa-bbccddeeff01\npromised 0\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\npromised -1\n",
+		"machine 11223344-5566-7788-99aa-bbccddeeff01\npromised 281474976710657\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\npromised 99999999999999999999\n",
+		"machine 11223344-5566-7788-99aa-bbccddeeff01\npromised 2\nballot 3\n", "machine 11223344-5566-7788-99aa-bbccddeeff01\nballot 3\n",
 		"machine 11223344-5566-7788-99aa-bbccddeeff01\ncluster 11223344-5566-7788-99aa-bbccddeeff01\ncluster-proposed 11223344-5566-7788-99aa-bbccddeeff02\n",
 	};
 

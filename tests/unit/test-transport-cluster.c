@@ -19,11 +19,12 @@ static void quorum_is(bool quorate, uint64_t seq)
 	tell_corosync();
 }
 
-static void hello_of_id(const uint8_t id[16], bool proposed)
+/* Node 2 has stored @id. @promised, @ballot: 0, if it is agreed or none. */
+static void hello_of_id(const uint8_t id[16], uint64_t promised, uint64_t ballot)
 {
 	struct ddr_node_msg m = { .type = DDR_N_HELLO, .sender = 2,
 				  .hello = { .lowest = DDR_MSG_VERSION, .highest = DDR_MSG_VERSION, .n = 1, .round = play.round, .machine = { 2 },
-					     .proposed = proposed } };
+					     .proposed = ballot != 0, .promised = promised, .ballot = ballot } };
 	uint8_t buf[DDR_NODE_MSG_MAX];
 	size_t len;
 
@@ -35,11 +36,11 @@ static void hello_of_id(const uint8_t id[16], bool proposed)
 	play.calls.cpg_deliver_fn(1, NULL, 2, 101, buf, len);
 }
 
-static void hello_with(uint8_t cluster, bool proposed)
+static void hello_with(uint8_t cluster, uint64_t promised)
 {
 	uint8_t id[16] = { cluster };
 
-	hello_of_id(id, proposed);
+	hello_of_id(id, promised, 0);
 }
 
 static void stored(void)
@@ -67,7 +68,7 @@ static bool is_made(const uint8_t id[16])
 	return memcmp(id, none, 16) != 0;
 }
 
-/* An id is proposed with quorum only, said when it is stored, and used when all have stored it. */
+/* An id is made with quorum only, and with the votes of enough nodes; it is said when it is stored, and used when all have stored it. */
 static void an_id_is_made_with_quorum(void **state)
 {
 	struct ddr_transport *t = join_stored();
@@ -77,33 +78,44 @@ static void an_id_is_made_with_quorum(void **state)
 	(void)state;
 	play.whole = true;
 	members(2, 1, 8);
-	hello_with(0, false);
+	hello_with(0, 0);
 	pump();
 	quorum_is(true, 7);			/* of another ring */
 	quorum_is(false, 8);
-	assert_int_equal(play.stores, 0);
+	play.no_votes = true;
 	quorum_is(true, 8);
+	run(2100);
+	assert_int_equal(play.stores, 0);	/* it is not known who has votes */
+	play.no_votes = false;
+	run(4200);				/* the pulse asks, and the next one looks */
 	assert_int_equal(play.stores, 1);
-	memcpy(id, d.ident.id.cluster.id, 16);
-	assert_true(is_made(id));
-	assert_false(d.ident.id.cluster.agreed);
+	assert_int_equal(d.ident.id.cluster.promised, 1);
 	quorum_is(true, 8);
-	hello_with(0, false);
+	hello_with(0, 0);
 	assert_int_equal(play.stores, 1);
+	pump();
 	ddr_link_flush(d.link);
 	assert_int_equal(play.n_own, 0);	/* it is not stored yet */
 	stored();
+	assert_int_equal(said().promised, 1);
+	assert_int_equal(play.stores, 1);	/* the other one has not promised */
+	hello_with(0, 1);
+	assert_int_equal(play.stores, 2);
+	memcpy(id, d.ident.id.cluster.id, 16);
+	assert_true(is_made(id));
+	assert_false(d.ident.id.cluster.agreed);
+	stored();
 	h = said();
 	assert_memory_equal(h.cluster, id, 16);
-	assert_true(h.proposed);
-	assert_int_equal(play.stores, 1);	/* the other one has not */
-	hello_of_id(id, true);
+	assert_true(h.proposed && h.ballot == 1);
 	assert_int_equal(play.stores, 2);
+	hello_of_id(id, 1, 1);
+	assert_int_equal(play.stores, 3);
 	assert_true(d.ident.id.cluster.agreed);
 	assert_memory_equal(d.ident.id.cluster.id, id, 16);
 	stored();
 	assert_false(said().proposed);
-	assert_int_equal(play.stores, 2);
+	assert_int_equal(play.stores, 3);
 	leave(t);
 }
 
@@ -124,7 +136,7 @@ static void who_joins_takes_the_id(void **state)
 		play.calls.cpg_confchg_fn(1, NULL, (struct cpg_address[]){ { .nodeid = 2, .pid = 101 }, { .nodeid = 3, .pid = (uint32_t)getpid() } }, 2, NULL, 0,
 					  (struct cpg_address[]){ { .nodeid = 3, .pid = (uint32_t)getpid(), .reason = CPG_REASON_JOIN } }, 1);
 		pump();
-		hello_with(5, false);
+		hello_with(5, 0);
 		pump();
 		quorum_is(true, 8);
 		assert_int_equal(play.stores, 1);
@@ -146,7 +158,7 @@ static void without_a_file_there_is_no_id(void **state)
 	(void)state;
 	d.ident.stored = false;
 	members(2, 1, 8);
-	hello_with(5, false);
+	hello_with(5, 0);
 	pump();
 	quorum_is(true, 8);
 	assert_int_equal(play.stores, 0);
