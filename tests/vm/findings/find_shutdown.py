@@ -175,13 +175,24 @@ def test_S22_who_holds_the_array_is_named(node):
     node.run("ddraid stop data", timeout=60)
 
 
+def few(node, files):
+    """The daemon is restarted, and may have so many open files."""
+    return node.run(f"mkdir -p /run/systemd/system/ddraidd.service.d && printf '[Service]\\nLimitNOFILE={files}\\n' "
+                    ">/run/systemd/system/ddraidd.service.d/few.conf && systemctl daemon-reload && systemctl restart ddraidd", timeout=90, check=False)
+
+
 def test_S29_descriptors_of_many_arrays(node):
     """Finding S29: the unit gives the daemon descriptors for 64 arrays of 16 members; if they do run out the message says so."""
     array(node)
     limit = node.run("grep 'Max open files' /proc/$(cat /run/ddraid/ddraidd.pid)/limits").out.split()
     assert int(limit[3]) >= 64 * (16 * 3 + 8), limit
-    node.run("ddraid stop data && mkdir -p /run/systemd/system/ddraidd.service.d && "
-             "printf '[Service]\\nLimitNOFILE=24\\n' >/run/systemd/system/ddraidd.service.d/few.conf && systemctl daemon-reload && systemctl restart ddraidd", timeout=90)
+    node.run("ddraid stop data")
+    assert few(node, 24).code
+    assert "LimitNOFILE" in node.run("journalctl --sync; journalctl -b -o cat -u ddraidd").out
+    assert few(node, 64).code == 0
+    pid = node.run("cat /run/ddraid/ddraidd.pid").out.strip()
+    used = int(node.run(f"ls /proc/{pid}/fd | wc -l").out)
+    node.run(f"prlimit --pid {pid} --nofile={used + 6}:64")
     said = ""
     for _ in range(12):
         node.spawn("exec ddraid events")
