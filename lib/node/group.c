@@ -47,13 +47,13 @@ static int ride_at(const struct ddr_group_process *p, const uint8_t uuid[16])
 	return -1;
 }
 
-/* A ride has ended: if a view with it was told, one without it follows, even if the same node takes part again by then. */
+/* A ride has ended: if there was a view with it, one without it follows, even if the same node takes part again by then. */
 static void note_ended(struct ddr_group *g, uint32_t node, const struct ddr_ride *ride)
 {
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++) {
 		struct ddr_group_view *v = &g->array[i].view;
 
-		if (!g->array[i].told || memcmp(g->array[i].ride.uuid, ride->uuid, sizeof(ride->uuid)) != 0)
+		if (!g->array[i].known || memcmp(g->array[i].ride.uuid, ride->uuid, sizeof(ride->uuid)) != 0)
 			continue;
 		for (uint32_t j = 0; j < v->n; j++)
 			if (v->node[j] == node && v->number[j] == ride->number)
@@ -385,7 +385,7 @@ void ddr_group_off(struct ddr_group *g, unsigned int array)
 {
 	struct ddr_group_array *a = &g->array[array];
 
-	a->told = false;
+	a->told = a->known = false;
 	a->stage = a->stage == DDR_GROUP_RIDES ? DDR_GROUP_ENDS : DDR_GROUP_FREE;
 }
 
@@ -593,13 +593,12 @@ static enum ddr_group_news crowd(struct ddr_group_array *a)
 	return said ? DDR_GROUP_NO_NEWS : DDR_GROUP_CROWD;
 }
 
-enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v)
+static enum ddr_group_news next_view(struct ddr_group *g, struct ddr_group_array *a, struct ddr_group_view *v)
 {
-	struct ddr_group_array *a = &g->array[array];
 	struct ddr_group_view all;
 	int self;
 
-	if (a->stage != DDR_GROUP_RIDES || (g->meets && !a->told) || g->held || !g->ring_known)
+	if (a->stage != DDR_GROUP_RIDES || (g->meets && !a->known) || g->held || !g->ring_known)
 		return DDR_GROUP_NO_NEWS;
 	if (!gather(g, a, &all))
 		return crowd(a);
@@ -610,18 +609,34 @@ enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, stru
 		keep_known(&a->view, &all);
 	a->crowded = false;
 	all.version = ddr_version_of(g, &all);
-	if (a->told && equal(&all, &a->view))
+	if (a->known && equal(&all, &a->view))
 		return DDR_GROUP_NO_NEWS;
 	*v = all;
-	if (a->told)
+	if (a->known)
 		drop_changed(&a->view, v);
 	v->version = ddr_version_of(g, v);
-	if (!a->told && !v->version)
-		return DDR_GROUP_NO_NEWS;	/* one that is to be refused began at the same time; this one, or the other, ends */
+	a->view = *v;
+	a->known = true;
+	return DDR_GROUP_NEW_VIEW;
+}
+
+/*
+ * A view without a version is no first one: a node that is to be refused began at the same time, and this one, or the other, ends. But those who have
+ * had a view are told it, and this node goes on from it as they do: when partitions meet all keep whom they had in it, and there is a version.
+ */
+enum ddr_group_news ddr_group_view(struct ddr_group *g, unsigned int array, struct ddr_group_view *v)
+{
+	struct ddr_group_array *a = &g->array[array];
+	enum ddr_group_news news;
+
+	do
+		news = next_view(g, a, v);
+	while (news == DDR_GROUP_NEW_VIEW && !a->told && !v->version);
+	if (news != DDR_GROUP_NEW_VIEW)
+		return news;
 	for (unsigned int i = 0; i < g->n && !a->told; i++)
 		if (ddr_verdict_node_out(g, g->process[i].id.node))
 			tell_excluded(a, g->process[i].id.node);
-	a->view = *v;
 	a->told = true;
-	return DDR_GROUP_NEW_VIEW;
+	return news;
 }

@@ -75,7 +75,8 @@ struct ddr_group_array {
 	enum ddr_group_stage stage;
 	struct ddr_ride ride;
 	uint32_t out[DDR_GROUP_NODES], n_out;	/* nodes whose daemon was excluded, and which is to be told: ddr_group_excluded() */
-	bool told, crowded;		/* @told: @view is what was told last; a number in it that is 0 is of a ride that has ended */
+	bool told, crowded;
+	bool known;			/* @view is what the others were told last, and this node, if it is @told. A number in it that is 0 is of a ride that has ended */
 	struct ddr_group_view view;
 };
 

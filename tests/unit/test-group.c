@@ -254,6 +254,37 @@ static void a_node_of_another_release_stays_out(void **state)
 	assert_int_equal(send_all(), 1);
 }
 
+/*
+ * An array that two nodes of different releases serve, which have met: whoever joins it is told no view, as nobody can speak to all. When they are
+ * parted again while other nodes come, those who were in that view go on together at once, this node too.
+ */
+static void who_was_told_nothing_goes_on_with_the_others(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 }, { 4, 400 } }, left = { 3, 300 };
+	struct ddr_group_view v;
+
+	(void)state;
+	begin_with(now, 3);
+	speaks(2, 200, 1, 1, 7);
+	speaks(3, 300, 2, 2, 8);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	now[2] = now[3];
+	members_of(now, 3, &left, 1, true);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	ddr_group_ring(&g, 2);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.node[1], 2);
+	assert_int_equal(v.version, 1);
+	speaks(2, 200, 1, 1, 7);
+	speaks(4, 400, 1, 1, 9);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NO_NEWS);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.n, 3);
+}
+
 /* The group begins with the lowest version, for somebody may be missed who speaks no other; it moves up when nobody is, and down for one that comes. */
 static void the_version_follows_who_is_there(void **state)
 {
@@ -764,6 +795,7 @@ int main(void)
 		cmocka_unit_test(a_new_process_waits_for_every_hello),
 		cmocka_unit_test(a_stranger_is_not_waited_for),
 		cmocka_unit_test(a_node_of_another_release_stays_out),
+		cmocka_unit_test(who_was_told_nothing_goes_on_with_the_others),
 		cmocka_unit_test(the_version_follows_who_is_there),
 		cmocka_unit_test(the_version_waits_for_the_lost),
 		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
