@@ -33,13 +33,18 @@ def count(rig, one):
         rig.guests[i].command(f"set {NAME} grant_ahead=0")
     node, first = rig.node(one), rig.tail()
     node.run(f"/tmp/writer pulse {DEV} {first} 1 1")
+    # the device stays in use: a node reports when it is not for two seconds, as it may be between two commands on a slow machine
+    used = node.spawn(f"exec /tmp/writer pulse {DEV} {first} 1 600 >/dev/null")
     before = counters(rig)
     writes = node.run(f"/tmp/writer pulse {DEV} {first + 1} 1 3").out.count("P ")
     granted = grown(rig, before)
     regions = [first + (i - COLD) * rig.region_blocks for i in range(COLD)]
     before = counters(rig)
     node.run("; ".join(f"dd if=/dev/zero of={DEV} bs=4k count=1 seek={block} oflag=direct conv=notrunc 2>/dev/null" for block in regions))
-    return (writes, granted), (COLD, grown(rig, before))
+    cold = grown(rig, before)
+    used.kill()
+    used.wait(30, check=False)
+    return (writes, granted), (COLD, cold)
 
 
 def judge(seen):
