@@ -267,10 +267,12 @@ static void ride(struct ddr_group *g, struct ddr_group_process *p, const struct 
 {
 	int at = ride_at(p, m->ride.uuid);
 
-	if (m->type == DDR_N_RIDE)
+	if (m->type == DDR_N_RIDE) {
 		begin_ride(g, p, &m->ride);
-	else if (at >= 0 && p->ride[at].number == m->ride.number)
+		ddr_version_turn(g, p->id.node, m->ride.number);	/* by its disks the array may miss a node */
+	} else if (at >= 0 && p->ride[at].number == m->ride.number) {
 		end_ride(g, p, (uint32_t)at);
+	}
 }
 
 static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_process *p, const uint8_t *msg, size_t len, const char **why)

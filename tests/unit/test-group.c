@@ -343,6 +343,25 @@ static void the_version_waits_for_the_lost(void **state)
 	assert_int_equal(g.use.version, 2);
 }
 
+/* Who missed nobody may miss a node once it begins to take part in an array: it says so anew. */
+static void the_version_waits_for_who_begins(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 } };
+	struct ddr_node_msg begins = { .type = DDR_N_RIDE, .sender = 2, .ride = ride_of(1, 9) };
+
+	(void)state;
+	begin_as(1, 2, now, 2);
+	hello_of(2, 200, 0);
+	send_all();
+	ready_of(2, 200);
+	assert_int_equal(deliver(2, 200, &begins), DDR_GROUP_TAKEN);
+	ddr_version_rise(&g);
+	assert_int_equal(send_all(), 1);
+	assert_int_equal(g.use.version, 1);
+	ready_of(2, 200);
+	assert_int_equal(g.use.version, 2);
+}
+
 /* Hellos of an earlier round do not end this one: whoever said them may have used another version since. */
 static void a_hello_of_an_earlier_round_does_not_count(void **state)
 {
@@ -798,6 +817,7 @@ int main(void)
 		cmocka_unit_test(who_was_told_nothing_goes_on_with_the_others),
 		cmocka_unit_test(the_version_follows_who_is_there),
 		cmocka_unit_test(the_version_waits_for_the_lost),
+		cmocka_unit_test(the_version_waits_for_who_begins),
 		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
 		cmocka_unit_test(more_nodes_than_a_view_has), cmocka_unit_test(a_view_says_who_can_fence),
 		cmocka_unit_test(hostile_messages),
