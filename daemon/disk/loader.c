@@ -167,6 +167,7 @@ static bool is_used(const struct ddr_load *l, const struct ddr_load_supers *all,
 /*
  * A member whose disk was exchanged for one of another array has failed, and the table still names its device. That must not keep the array from being
  * served when the daemon is restarted. A device of another array at the place of a member in sync is a wrong table, which is refused.
+ * To be called after each read: while the array is loaded, the disk may be exchanged, and another node may fail the member.
  */
 static void leave_out_failed(struct ddr_load *l, struct ddr_load_supers *all)
 {
@@ -175,7 +176,7 @@ static void leave_out_failed(struct ddr_load *l, struct ddr_load_supers *all)
 	for (size_t c = 0; c < all->n; c++) {
 		const struct ddr_super *sb = all->cand[c].super;
 
-		if (!sb || memcmp(sb->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0 || is_used(l, all, all->place[c]))
+		if (!sb || all->place[c] >= l->bind.members || memcmp(sb->array_uuid, l->bind.uuid, sizeof(l->bind.uuid)) == 0 || is_used(l, all, all->place[c]))
 			continue;
 		ddr_load_leave_out(l, all->place[c], why);
 		all->cand[c].super = NULL;
@@ -320,6 +321,7 @@ static int add_others(struct ddr_load *l, struct ddr_load_supers *all, bool need
 	ret = ddr_load_supers_settle(l, all, 0);
 	if (ret < 0 || ddr_load_foreign_read(l, all, ret ? 0 : from))
 		return -1;
+	leave_out_failed(l, all);
 	forget_what_changed(l, all, from);
 	return 1;
 }

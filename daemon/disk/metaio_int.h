@@ -21,8 +21,9 @@ struct ddr_meta_super {
 	uint32_t torn;			/* bit c: copy c is one, but its owner pages are not those that it was written with */
 	uint32_t unread;		/* bit c: copy c could not be read */
 	uint64_t seq[DDR_SB_COPIES];	/* of the copies that are ours */
-	bool again;			/* this is the second read */
-	uint64_t again_ms;		/* DDR_MS_PAUSE: when that starts */
+	unsigned int looks;		/* how often both copies were read */
+	uint32_t before;		/* @ours of the look before this one */
+	uint64_t again_ms;		/* DDR_MS_PAUSE: when the next one starts */
 	char found[120];		/* what the disk holds instead of our superblock */
 };
 

@@ -5,13 +5,14 @@
  * In format 2 each copy of the superblock has owner pages, and only counts together with them: they are read behind it, and written and flushed
  * before it.
  *
- * First both copies are read. If neither is a superblock of this member, they are read again a second later. If that has not changed,
- * the device is another disk now, and this node writes nothing to it. Otherwise the copy that is bad or older is written, flushed and
- * read back; only if it was read back as it was written, the other copy follows. So there is a valid copy at every moment, however
- * often power fails, and after a change both copies have its generation.
+ * First both copies are read. If not both are superblocks of this member, the disk may have been exchanged between the two reads: it may be the
+ * other disk that has the bad copy, which would be written first. So they are read again a second later, until two reads in a row show the same. If
+ * neither copy is this member's then, the device is another disk now, and this node writes nothing to it. Otherwise the copy that is bad or older is
+ * written, flushed and read back; only if it was read back as it was written, the other copy follows. So there is a valid copy at every moment,
+ * however often power fails, and after a change both copies have its generation.
  *
- * Must never: write to a disk that was not seen to be this member within the same operation; write a copy while the other one is not
- * known to be valid; write a superblock before its pages are durable.
+ * Must never: write to a disk that was not seen to be this member within the same operation; write because of a single read in which a copy was
+ * not this member's; write a copy while the other one is not known to be valid; write a superblock before its pages are durable.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,9 @@
 #include "daemon/disk/metaio_int.h"
 #include "lib/disk/format_owner.h"
 
-#define AGAIN_MS	1000u	/* between the first and the second read */
+#define AGAIN_MS	1000u	/* between two reads of both copies */
+#define LOOKS_MAX	4u	/* a device that shows something else each time is not this member's */
+#define BOTH		((1u << DDR_SB_COPIES) - 1)
 
 static struct ddr_meta_super *state_of(struct ddr_meta_op *op, unsigned int member)
 {
@@ -130,7 +133,6 @@ void ddr_meta_super_tick(struct ddr_meta_op *op, uint64_t now_ms)
 
 		if (!(paused >> m & 1) || now_ms < s->again_ms)
 			continue;
-		s->again = true;
 		s->ours = s->torn = s->unread = 0;
 		look_at(op, m, 0);
 	}
@@ -193,17 +195,21 @@ static void take_pages(struct ddr_meta_op *op, unsigned int member, int result)
 		s->torn |= 1u << s->copy;
 }
 
-/* The second read has to wait: somebody may be exchanging disks just now. */
+/* That has to wait: somebody may be exchanging disks just now. */
+static enum ddr_meta_next look_again(struct ddr_meta_op *op, unsigned int member)
+{
+	struct ddr_meta_super *s = state_of(op, member);
+
+	s->step = DDR_MS_PAUSE;
+	s->again_ms = op->m->now_ms + AGAIN_MS;
+	op->deadline_ms = s->again_ms + op->timeout_ms;
+	return DDR_MN_GOES_ON;
+}
+
 static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 
-	if (!s->again) {
-		s->step = DDR_MS_PAUSE;
-		s->again_ms = op->m->now_ms + AGAIN_MS;
-		op->deadline_ms = s->again_ms + op->timeout_ms;
-		return DDR_MN_GOES_ON;
-	}
 	if (ddr_members_fd(op->m->cfg.members, member) < 0)
 		return DDR_MN_FAILED;		/* another operation has found that meanwhile, and reported it */
 	ddr_members_exchanged(op->m->cfg.members, member, s->found[0] ? s->found : "no superblock of ddraid");
@@ -215,7 +221,7 @@ static enum ddr_meta_next not_ours(struct ddr_meta_op *op, unsigned int member)
 /* The copy to write first: the bad one, else the older one, so that the newer one stays until its successor is written. */
 static unsigned int first_copy(const struct ddr_meta_super *s)
 {
-	if (s->ours != (1u << DDR_SB_COPIES) - 1)
+	if (s->ours != BOTH)
 		return s->ours & 1 ? 1 : 0;
 	return s->seq[0] < s->seq[1] ? 0 : 1;
 }
@@ -223,13 +229,18 @@ static unsigned int first_copy(const struct ddr_meta_super *s)
 static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
+	bool same = s->looks && s->before == s->ours;
 
+	s->before = s->ours;
+	s->looks++;
 	if (!s->ours && (s->unread || s->torn) && !s->found[0])
 		return DDR_MN_FAILED;		/* its identity cannot be read: that is an error like that of any other member */
+	if (s->left == 0 && s->ours)
+		return DDR_MN_DONE;
+	if (s->ours != BOTH && !same)
+		return s->looks < LOOKS_MAX ? look_again(op, member) : not_ours(op, member);
 	if (!s->ours)
 		return not_ours(op, member);
-	if (s->left == 0)
-		return DDR_MN_DONE;
 	put(op, member, first_copy(s));
 	return DDR_MN_GOES_ON;
 }

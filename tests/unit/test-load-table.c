@@ -203,6 +203,44 @@ static void a_found_member_that_changes_is_not_used(void **state)
 	expect_two();
 }
 
+/* Each member has all of it. */
+static void mirror(void)
+{
+	fixture_super(&rig.sb, 0, 2, DDR_LAYOUT_DEDICATED, MEMBER_BYTES, 0);
+	assert_int_equal(rig.sb.roles, MEMBERS);
+}
+
+/* Another array's disk is behind the device of member 2 now, which has failed for that. */
+static void member_2_is_exchanged(void)
+{
+	write_as_another_array();
+	rig.sb.member[2].state = DDR_MEMBER_FAULTY;
+	rig.sb.member[2].since = ++rig.sb.generation;
+	memcpy(rig.sb.gen_prev, rig.sb.gen_id, sizeof(rig.sb.gen_prev));
+	rig.sb.gen_id[0]++;
+	make_member(0);
+	make_member(1);
+}
+
+static void without_1(struct ddr_load *l)
+{
+	l->bind.dev_major[1] = l->bind.dev_minor[1] = 0;
+}
+
+/* That happens while the array is loaded: after the devices of the table were read, and before all are read again because one more was found. */
+static void a_member_that_is_exchanged_during_the_search(void **state)
+{
+	(void)state;
+	mirror();
+	rig.sb.member[1].state = DDR_MEMBER_REBUILDING;
+	write_all();
+	rig.alter = without_1;
+	rig.found = 2;
+	rig.after_search = member_2_is_exchanged;
+	load();
+	expect_two();
+}
+
 /* ---- the end ---------------------------------------------------------------------------------- */
 
 /* An array that is removed while a member stays locked does not wait for it. */
@@ -240,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_member_that_the_table_leaves_out_is_not_loaded, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_rebuilding_member_outside_the_table_is_found, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_found_member_that_changes_is_not_used, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_member_that_is_exchanged_during_the_search, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_load_that_is_cancelled, set_up, tear_down),
 	};
 

@@ -236,6 +236,120 @@ static void a_disk_exchanged_at_two_reads_counts_as_exchanged(void **state)
 	}
 }
 
+static void put_copy(struct rig *rig, unsigned int m, const struct ddr_super *sb, unsigned int copy)
+{
+	struct ddr_super own = *sb;
+	struct ddr_error err;
+
+	own.this_member = (uint16_t)m;
+	own.seq = (sb->seq & ~1ull) | copy;
+	assert_int_equal(ddr_dev_write_super(&rig->members->dev[m], &own, &err), 0);
+}
+
+/* What another disk has at the place of member 1's copy: a superblock, or nothing. */
+static void put_other(struct rig *rig, const struct ddr_super *other, unsigned int copy, bool blank)
+{
+	static const uint8_t zero[DDR_META_BLOCK] __attribute__((aligned(4096)));
+
+	if (blank)
+		assert_int_equal(pwrite(rig->members->dev[1].fd, zero, sizeof(zero), (off_t)ddr_super_offset(other, copy)), sizeof(zero));
+	else
+		put_copy(rig, 1, other, copy);
+}
+
+/* Both copies are read again when it is due; nothing has been written to member 1 meanwhile. */
+static void looks_again(struct rig *rig, uint64_t ms)
+{
+	until_quiet(rig);
+	assert_false(rig->done);
+	snapshot(rig, 1, after, sizeof(after));
+	assert_memory_equal(before, after, sizeof(after));
+	ddr_metaio_tick(rig->meta, ms - 1);
+	until_quiet(rig);
+	assert_false(rig->done);
+	ddr_metaio_tick(rig->meta, ms);
+	until_quiet(rig);
+}
+
+/*
+ * Finding S27: the disk was exchanged after one copy of its superblock was read and before the other one was. The other disk's copy, or what it has at that
+ * place, is what would be written over first, so nothing is written before two reads in a row have shown the same. If that is one copy of the member's, it is
+ * the member's own disk with a bad copy.
+ */
+static void a_disk_exchanged_within_a_look(void **state)
+{
+	struct ddr_super now, next, other;
+	struct ddr_supers s;
+	struct rig rig;
+
+	(void)state;
+	for (unsigned int how = 0; how < 8; how++) {
+		bool exchanged = how & 1;
+		unsigned int copy = how >> 1 & 1;
+
+		rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+		make_super(&now);
+		members_hold(&rig, &now);
+		other = next = now;
+		fixture_uuid(other.array_uuid, 4711);
+		next.seq = ddr_super_seq_behind(now.seq);
+		put_other(&rig, &other, copy, how & 4);
+		snapshot(&rig, 1, before, sizeof(before));
+		supers_begin(&rig, DDR_META_SB, 0x7, &now, &next);
+		until_quiet(&rig);
+		if (exchanged) {
+			put_other(&rig, &other, 1 - copy, how & 4);
+			snapshot(&rig, 1, before, sizeof(before));
+		}
+		looks_again(&rig, 2000);
+		if (exchanged)
+			looks_again(&rig, 3000);
+		assert_true(rig.done);
+		assert_int_equal(rig.meta_failed, exchanged ? 0x2 : 0);
+		assert_int_equal(rig.members->exchanged, exchanged ? 0x2 : 0);
+		snapshot(&rig, 1, after, sizeof(after));
+		if (exchanged) {
+			assert_memory_equal(before, after, sizeof(after));
+		} else {
+			read_supers(&rig, 1, &s);
+			for (unsigned int c = 0; c < DDR_SB_COPIES; c++)
+				assert_true(s.copy[c].found && s.copy[c].super.seq >= now.seq);
+			assert_int_equal(s.copy[s.newest].super.seq, next.seq);
+		}
+		rig_close(&rig);
+	}
+}
+
+/* Finding S27: a device that shows something else at each read, as if its paths led to two disks: nothing is written to it, and the change does not wait for it for ever. */
+static void a_disk_that_changes_at_each_look(void **state)
+{
+	struct ddr_super now, next, other;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 1, 1, DDR_LAYOUT_ROTATING, DDR_ENGINE_AUTO);
+	make_super(&now);
+	members_hold(&rig, &now);
+	other = next = now;
+	fixture_uuid(other.array_uuid, 4711);
+	next.seq = ddr_super_seq_behind(now.seq);
+	put_copy(&rig, 1, &other, 0);
+	supers_begin(&rig, DDR_META_SB, 0x7, &now, &next);
+	for (unsigned int look = 1; look < 4; look++) {
+		until_quiet(&rig);
+		put_copy(&rig, 1, look & 1 ? &now : &other, 0);
+		put_copy(&rig, 1, look & 1 ? &other : &now, 1);
+		snapshot(&rig, 1, before, sizeof(before));
+		looks_again(&rig, 1000 + look * 1000);
+	}
+	assert_true(rig.done);
+	assert_int_equal(rig.meta_failed, 0x2);
+	assert_int_equal(rig.members->exchanged, 0x2);
+	snapshot(&rig, 1, after, sizeof(after));
+	assert_memory_equal(before, after, sizeof(after));
+	rig_close(&rig);
+}
+
 /* Another member of the same array is another disk, too; one good copy is enough for the member's own, whatever the other one is. */
 static void a_check_of_a_member_writes_nothing(void **state)
 {
@@ -378,6 +492,8 @@ int main(void)
 		cmocka_unit_test(superblocks_go_to_both_places),
 		cmocka_unit_test(nothing_is_written_to_another_disk),
 		cmocka_unit_test(a_disk_exchanged_at_two_reads_counts_as_exchanged),
+		cmocka_unit_test(a_disk_exchanged_within_a_look),
+		cmocka_unit_test(a_disk_that_changes_at_each_look),
 		cmocka_unit_test(a_check_of_a_member_writes_nothing),
 		cmocka_unit_test(a_member_that_does_not_answer_has_failed_in_time),
 		cmocka_unit_test(a_loop_that_stood_still_hears_the_answers),
