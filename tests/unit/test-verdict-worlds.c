@@ -396,7 +396,7 @@ static void one_seed(uint32_t seed)
 	unsigned int stopped = 0;
 
 	begin(seed);
-	for (unsigned int i = 0; i < 10000; i++) {
+	for (unsigned int i = 0; i < 1500; i++) {
 		act();
 		act();
 		pass();
@@ -424,7 +424,7 @@ static void random_worlds(void **state)
 		one_seed((uint32_t)strtoul(first, NULL, 10));
 		return;
 	}
-	for (uint32_t seed = 1; seed <= 60; seed++) {
+	for (uint32_t seed = 1; seed <= 300; seed++) {
 		print_message("seed %u\n", seed);
 		one_seed(seed);
 		excluded += world.excluded;
