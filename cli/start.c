@@ -34,8 +34,7 @@ static bool daemon_ready(struct start *s)
 	if (!s->ipc || !client_call(s->ipc, "start", client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS))
 		return false;
 	module = client_flag(data, "module");
-	s->alone = (uint32_t)client_number(data, "alone");
-	s->nodes = (uint32_t)client_number(data, "nodes");
+	cli_adopt_node(data, &s->node);
 	s->always = (client_flag(data, "verify_reads") ? DDR_TABLE_VERIFY_READS : 0) |
 		    (client_flag(data, "fail_if_no_daemon") ? DDR_TABLE_FAIL_IF_NO_DAEMON : 0);
 	json_object_put(data);
@@ -55,19 +54,21 @@ static bool options_of(const struct start *s, const struct ddr_super *sb, unsign
 }
 
 /* May this node start the array? --adopt is the operator's confirmation. 0, or an exit code, and the reason was printed. */
-static int claim(struct start *s, const struct ddr_super *sb)
+static int claim(struct start *s, const struct ddr_scan_array *array)
 {
+	const struct ddr_super *sb = &array->assembly.super;
+	uint8_t recorded[DDR_UUID_LEN];
 	struct ddr_error err;
 	char uuid[37];
-	bool refused = s->nodes == 1 && (s->alone ? ddr_assemble_alone(sb, s->alone, &err) : ddr_assemble_unclustered(sb, &err));
+	bool refused = cli_adopt_needed(&s->node, array, recorded, &err);
 
 	cli_format_uuid(sb->array_uuid, uuid);
-	if (s->adopt && s->nodes == 1 && !refused && s->alone) {
+	if (s->adopt && s->node.nodes == 1 && !refused && s->node.alone) {
 		cli_warn("start", "'%s' does not belong to a cluster, and needs no --adopt", sb->name);
 		return CLI_DONE;
 	}
 	if (s->adopt)
-		return cli_adopt(s->ipc, sb, s->alone, s->nodes, s->yes);
+		return cli_adopt(s->ipc, sb, &s->node, recorded, s->yes);
 	return refused ? start_failed(s, uuid, sb->name, err.text) : CLI_DONE;
 }
 
@@ -151,7 +152,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 			      made->uuid);
 		return start_failed(s, made->uuid, name, err.text);
 	}
-	if (!s->adopt && claim(s, &array.assembly.super))
+	if (!s->adopt && claim(s, &array))
 		return CLI_FAILED;
 	if (array.assembly.doubtful && !s->degraded) {
 		ddr_error_set(&err, "%s; ddraid start --degraded %s starts it", array.assembly.note, name);
@@ -168,7 +169,7 @@ static int make_device(struct start *s, const char *which, struct made *made)
 		return cli_fail("start", "'%s' has no parity, so --verify-reads cannot check anything", name);
 	if (ddr_scan_table_params(&array, options, params, sizeof(params)))
 		return cli_fail("start", "'%s': the device names make the table line too long; use shorter names", name);
-	if (s->adopt && claim(s, &array.assembly.super))
+	if (s->adopt && claim(s, &array))
 		return CLI_FAILED;
 	if (!made->kept && device_of(made, ddr_scan_sectors(&array.assembly.super), params, &err))
 		return start_failed(s, made->uuid, name, err.text);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/adopt.h"
 #include "lib/disk/scan.h"
 #include "lib/wire/ipc.h"
 
@@ -28,8 +29,7 @@ struct start {
 	int patience_ms;	/* --all: for disks that have not appeared yet */
 	bool lost;		/* the connection was lost once: another daemon may have run in between */
 	uint64_t lost_ms;	/* since when the daemon has not answered; 0: it answers */
-	uint32_t alone;		/* this node's id if the daemon has no cluster; 0: it has one */
-	uint32_t nodes;		/* in the cluster; 1: only this one; 0: unknown */
+	struct adopt_node node;	/* this one */
 };
 
 /* An array whose device was created, and which the daemon does not serve yet. */

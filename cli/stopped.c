@@ -26,8 +26,7 @@ int stopped_ask(struct stopped *s)
 	bool ok = ipc && client_call(ipc, s->cmd, client_request("ping", NULL), &data, CLIENT_TIMEOUT_MS);
 
 	if (ok) {
-		s->alone = (uint32_t)client_number(data, "alone");
-		s->nodes = (uint32_t)client_number(data, "nodes");
+		cli_adopt_node(data, &s->node);
 		json_object_put(data);
 	}
 	ddr_ipc_close(ipc);
@@ -37,17 +36,18 @@ int stopped_ask(struct stopped *s)
 int stopped_check(const struct stopped *s)
 {
 	const struct ddr_super *sb = &s->array.assembly.super;
+	uint8_t recorded[DDR_UUID_LEN];
 	struct cli_dm_info info;
 	struct ddr_error err;
 	char uuid[37];
 
 	if (cli_dm_find_array(cli_format_uuid(sb->array_uuid, uuid), &info, &err) == 0 && info.exists)
 		return cli_fail(s->cmd, "'%s' is started on this node, as /dev/mapper/%s; stop it on all nodes first", sb->name, info.name);
-	if (s->alone ? ddr_assemble_alone(sb, s->alone, &err) : s->nodes == 1 && ddr_assemble_unclustered(sb, &err))
+	if (cli_adopt_needed(&s->node, &s->array, recorded, &err))
 		return cli_fail(s->cmd, "%s", err.text);
 	/* a node without a cluster keeps its slot when it stops; its locks are free, so it does not run the array */
 	for (uint32_t i = 0; i < sb->slots; i++)
-		if (sb->slot_node[i] && sb->slot_node[i] != s->alone)
+		if (sb->slot_node[i] && sb->slot_node[i] != s->node.alone)
 			return cli_fail(s->cmd, "'%s' is in use by node %" PRIu32 ", or that node died while using it; start the array, stop it "
 					"on all nodes, then try again", sb->name, sb->slot_node[i]);
 	return CLI_DONE;
@@ -109,7 +109,7 @@ int stopped_take(struct stopped *s)
 	struct ddr_error err;
 	int rc = open_all(s);
 
-	if (!rc && !s->alone && hold_take(&s->hold, s->array.assembly.super.array_uuid, &err))
+	if (!rc && !s->node.alone && hold_take(&s->hold, s->array.assembly.super.array_uuid, &err))
 		rc = cli_fail(s->cmd, "'%s': %s", s->array.assembly.super.name, err.text);
 	if (!rc)
 		rc = read_again(s);

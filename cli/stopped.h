@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/adopt.h"
 #include "cli/hold.h"
 #include "lib/disk/scan.h"
 
@@ -22,7 +23,7 @@ struct stopped {
 	const char *cmd;		/* of the messages */
 	struct ddr_scan scan;
 	struct ddr_scan_array array;	/* as found by the scan; cand borrows from it, and from @supers after stopped_take() */
-	uint32_t alone, nodes;		/* as in start.c: this node's id if it has no cluster; number of nodes in the cluster */
+	struct adopt_node node;		/* this one */
 	struct hold hold;
 	struct ddr_dev dev[DDR_ASSEMBLE_MAX];		/* of each candidate that is used; fd -1: it is not */
 	struct ddr_supers supers[DDR_ASSEMBLE_MAX];	/* of these, as read under the locks */

@@ -273,14 +273,20 @@ const char *ddr_array_adopted(struct ddr_array *a);
 /* Does this node know for sure that its cluster, if any, has no other nodes? Then it does not serve the array of a cluster. */
 bool ddr_identity_alone(const struct ddr_daemon *d);
 /*
- * Records the operator's assertion that no other machine uses the disks of this array, for its next start here. Returns NULL, or why
- * it is not accepted (possibly in @buf).
+ * Records the operator's assertion that no other machine uses the disks of this array, for its next start here. @recorded: the cluster that the
+ * operator saw the disks to name; zero: none. Returns NULL, or why it is not accepted (possibly in @buf): in a cluster of several nodes, an array
+ * that no other cluster has used.
  */
-const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], char *buf, size_t size);
+const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], const uint8_t recorded[16], char *buf, size_t size);
 /* Was the array adopted? The adoption is used up by this. */
 bool ddr_identity_adopted(struct ddr_array *a);
-/* May this node serve the array with these superblocks without an adoption? 0, or -1 and a->error says what to do. */
-int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb);
+/*
+ * May this node serve the array with these superblocks, and these owner pages (of format 1: only the nodes that have slots), without an adoption? 0, or
+ * -1 and a->error says what to do.
+ */
+int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb, const struct ddr_owners *owners);
+/* Was the array used last by another cluster than this node's? 0: no; -1: yes, and a->error says what to do. */
+int ddr_identity_elsewhere(struct ddr_array *a, const struct ddr_super *sb, const uint8_t recorded[16]);
 
 /* ---- drive.c ------------------------------------------------------------------- */
 

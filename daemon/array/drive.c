@@ -59,10 +59,7 @@ static void refuse(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr
 	ddr_metaio_refuse(op);
 }
 
-/*
- * The owner pages beside @next, which may have other slots than what is agreed. The cluster that they name stays as it is: nodes that crash while an id is
- * being agreed can agree on another one later (doc/protocol.md, "The cluster's id"), and this array would be called another cluster's.
- */
+/* The owner pages beside @next, which may have other slots than what is agreed. */
 static void write_owners(struct ddr_array *a, struct ddr_meta_op *op, const struct ddr_super *next)
 {
 	struct ddr_owners owners;
@@ -318,6 +315,7 @@ static void tick_sm(struct ddr_array *a, uint64_t now_ms)
 {
 	struct ddr_input *in = ddr_drive_input(a, DDR_IN_TICK);
 
+	ddr_drive_tell_cluster(a);
 	in->now_ms = now_ms;
 	in->value = (uint64_t)time(NULL);
 	ddr_drive_step(a, in);
@@ -452,6 +450,7 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		free(mem);
 		return -EINVAL;
 	}
+	ddr_drive_tell_cluster(a);
 	return 0;
 }
 
@@ -526,7 +525,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	bool adopt = ddr_identity_adopted(a);
 	int ret;
 
-	if (!adopt && ddr_identity_check(a, &l->assembly.super))
+	if (!adopt && ddr_identity_check(a, &l->assembly.super, &l->owners))
 		return -EPERM;
 	/* in a cluster these superblocks may be old: the group assigns a slot, or refuses */
 	if (!transport->cluster && !has_slot(&l->assembly.super, transport->node(a->d))) {

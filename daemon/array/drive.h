@@ -93,6 +93,8 @@ extern const struct ddr_transport_events ddr_drive_transport_events;
 /* RELOAD, SLOT_READ, FENCE. */
 void ddr_drive_cluster_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_cluster_tick(struct ddr_array *a, uint64_t now_ms);
+/* The state machine learns the id of the cluster as it is now. */
+void ddr_drive_tell_cluster(struct ddr_array *a);
 /* Drops what is in progress; there are no callbacks any more. */
 void ddr_drive_cluster_stop(struct ddr_array *a);
 

@@ -153,6 +153,15 @@ static void on_message(void *ctx, uint32_t node, const uint8_t *msg, uint32_t le
 	ddr_drive_step(a, in);
 }
 
+void ddr_drive_tell_cluster(struct ddr_array *a)
+{
+	uint8_t id[16];
+
+	a->d->transport->cluster_id(a->d, id);
+	if (a->sm)
+		ddr_sm_set_cluster(a->sm, id);
+}
+
 static void on_waits(void *ctx, const char *text)
 {
 	struct ddr_array *a = ctx;

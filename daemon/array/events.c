@@ -377,6 +377,8 @@ static void remember(struct ddr_array *a, const struct ddr_output *o, const char
 		if ((o->b == DDR_MEMBER_OP_REPLACE || o->b == DDR_MEMBER_OP_TAKE) && o->member == a->replace.spare)
 			a->replace.refusal = a->refusal;
 		a->cluster.left |= a->cluster.leaving && o->a == EBUSY;
+		if (o->text == ddr_sm_elsewhere && ddr_identity_elsewhere(a, ddr_sm_super(a->sm), ddr_sm_cluster(a->sm)))
+			break;			/* with both ids */
 		if (!a->ready && o->a != EPROTO)	/* EPROTO: about a message of another node */
 			snprintf(a->error, sizeof(a->error), "%s", a->refusal);
 		break;

@@ -3,8 +3,8 @@
  * Who may serve an array: the cluster that its superblocks name, or any single node. See array.h.
  *
  * A node without a cluster, or in a cluster of one node, does not serve an array of a cluster, nor one with a slot that another node
- * owns, unless the operator has just adopted it. The state machine enforces the same (lib/cluster/sm_mark.c); this file gives the
- * message that says what to do.
+ * owns, unless the operator has just adopted it. No cluster serves an array that another one has used last. The state machine enforces
+ * the same (lib/cluster/sm_mark.c); this file gives the message that says what to do.
  *
  * Must never: keep an adoption for a later start than the one that it was given for.
  */
@@ -13,6 +13,7 @@
 
 #include "daemon/array/array.h"
 #include "lib/disk/assemble.h"
+#include "lib/math/uuid.h"
 
 #define ADOPT_MS	120000u	/* time from the request until the array must be loaded */
 
@@ -21,7 +22,16 @@ bool ddr_identity_alone(const struct ddr_daemon *d)
 	return d->transport->nodes(d) == 1;
 }
 
-const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], char *buf, size_t size)
+/* Does what the operator saw on the disks name another cluster? Whether that is still so, the state machine judges. */
+static bool is_elsewhere(const struct ddr_daemon *d, const uint8_t recorded[16])
+{
+	uint8_t own[16];
+
+	d->transport->cluster_id(d, own);
+	return !ddr_uuid_is_zero(recorded) && memcmp(recorded, own, sizeof(own)) != 0;
+}
+
+const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], const uint8_t recorded[16], char *buf, size_t size)
 {
 	const char *waits = d->transport->waits(d);
 	struct ddr_adoption *place = NULL;
@@ -30,7 +40,7 @@ const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], cha
 
 	if (waits)
 		return waits;
-	if (nodes != 1) {
+	if (nodes != 1 && !is_elsewhere(d, recorded)) {
 		char count[16] = "several";
 
 		if (nodes)
@@ -49,6 +59,7 @@ const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], cha
 		return "too many arrays are being adopted at once; try again in two minutes";
 	memcpy(place->uuid, uuid, sizeof(place->uuid));
 	place->until_ms = now + ADOPT_MS;
+	place->alone = nodes == 1;
 	return NULL;
 }
 
@@ -57,18 +68,47 @@ bool ddr_identity_adopted(struct ddr_array *a)
 	struct ddr_adoption *all = a->d->adopt;
 
 	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++) {
+		bool same = all[i].alone == ddr_identity_alone(a->d);
+
 		if (memcmp(all[i].uuid, a->uuid, sizeof(a->uuid)) != 0 || ddr_now_ms() >= all[i].until_ms)
 			continue;
 		memset(&all[i], 0, sizeof(all[i]));
-		return ddr_identity_alone(a->d);
+		return same;
 	}
 	return false;
 }
 
-int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb)
+int ddr_identity_elsewhere(struct ddr_array *a, const struct ddr_super *sb, const uint8_t recorded[16])
+{
+	struct ddr_error err;
+	uint8_t own[16];
+
+	a->d->transport->cluster_id(a->d, own);
+	if (!ddr_assemble_elsewhere(sb, recorded, own, a->d->transport->cluster, &err))
+		return 0;
+	snprintf(a->error, sizeof(a->error), "%s", err.text);
+	return -1;
+}
+
+/* Is the kernel's array the owner of a slot? Then it has been served here all the time, whatever has become of the id. */
+static bool has_slot(const struct ddr_array *a, const struct ddr_owners *owners)
+{
+	for (uint32_t i = 0; i < DDR_MAX_SLOTS; i++) {
+		const struct ddr_owner *o = &owners->slot[i];
+
+		if (o->state == DDR_SLOT_OWNED && o->instance.cookie == a->bind.cookie && memcmp(o->instance.boot_id, a->d->boot_id, sizeof(a->d->boot_id)) == 0)
+			return true;
+	}
+	return false;
+}
+
+int ddr_identity_check(struct ddr_array *a, const struct ddr_super *sb, const struct ddr_owners *owners)
 {
 	struct ddr_error err;
 
+	/* in a cluster these superblocks may be old: the group reads them again, and ddr_identity_elsewhere() says why it refuses */
+	if (!a->d->transport->cluster && !has_slot(a, owners) && ddr_identity_elsewhere(a, sb, owners->cluster))
+		return -1;
 	if (!ddr_identity_alone(a->d))
 		return 0;
 	/* with corosync, owners of slots are waited for, and fenced */

@@ -43,6 +43,7 @@ typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 struct ddr_adoption {
 	uint8_t uuid[16];
 	uint64_t until_ms;		/* 0: free */
+	bool alone;			/* there was no other node in the cluster then */
 };
 
 /* An array that should have started automatically, but did not; used by unstarted.c. */

@@ -72,6 +72,8 @@ void ddr_link_flush(struct ddr_link *l);
 void ddr_link_leave(struct ddr_rider *r);
 /* Has the node a process that was excluded by a verdict, and no other one? */
 bool ddr_link_node_out(const struct ddr_link *l, uint32_t node);
+/* The id that the group of the daemons has agreed for its cluster; see ddr_cluster_agreed(). */
+bool ddr_link_cluster_id(const struct ddr_link *l, uint8_t id[16]);
 /* The daemon ends; no array takes part. */
 void ddr_link_close(struct ddr_daemon *d);
 

@@ -32,6 +32,11 @@ void ddr_link_cluster_begin(struct ddr_link *l, void (*stored)(void *ctx))
 		ddr_cluster_stored(&l->group, &l->d->ident.id.cluster);
 }
 
+bool ddr_link_cluster_id(const struct ddr_link *l, uint8_t id[16])
+{
+	return ddr_cluster_agreed(&l->group, id);
+}
+
 void ddr_link_cluster_end(struct ddr_link *l)
 {
 	l->d->ident.changed = NULL;

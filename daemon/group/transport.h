@@ -68,6 +68,11 @@ struct ddr_transport_ops {
 	uint32_t (*bearer)(const struct ddr_daemon *d, const char *name, uint32_t except);
 	/* A node's name for messages; if none is known, its id. Returns @buf. */
 	const char *(*node_name)(const struct ddr_daemon *d, uint32_t node, char *buf, size_t size);
+	/*
+	 * The id of the cluster that this node is in, by which arrays are told from those of others; without corosync the machine's. False: there is
+	 * none (yet), or it could not be stored, and @id is zero. With a cluster it is valid in a view: all of its nodes have said hello.
+	 */
+	bool (*cluster_id)(const struct ddr_daemon *d, uint8_t id[16]);
 	/* Takes part in array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);

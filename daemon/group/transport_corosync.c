@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/corosync.h"
@@ -44,6 +45,18 @@ static uint32_t group_bearer(const struct ddr_daemon *d, const char *name, uint3
 		    ddr_corosync_known_name(d->corosync, q->node[i], other, sizeof(other)) && strcmp(other, name) == 0)
 			return q->node[i];
 	return 0;
+}
+
+static bool group_cluster_id(const struct ddr_daemon *d, uint8_t id[16])
+{
+	const uint8_t *own = ddr_ident_cluster_id(&d->ident, true);
+
+	memset(id, 0, 16);
+	if (d->link && ddr_link_cluster_id(d->link, id))
+		return true;
+	if (own)		/* outside of a view */
+		memcpy(id, own, 16);
+	return own;
 }
 
 static int group_join(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
@@ -94,6 +107,7 @@ const struct ddr_transport_ops ddr_transport_corosync = {
 	.known_name = group_known_name,
 	.bearer = group_bearer,
 	.node_name = group_node_name,
+	.cluster_id = group_cluster_id,
 	.join = group_join,
 	.mcast = group_mcast,
 	.leave = group_leave,

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -101,6 +102,16 @@ static const char *local_node_name(const struct ddr_daemon *d, uint32_t node, ch
 	return buf;
 }
 
+static bool local_cluster_id(const struct ddr_daemon *d, uint8_t id[16])
+{
+	const uint8_t *own = ddr_ident_cluster_id(&d->ident, false);
+
+	memset(id, 0, 16);
+	if (own)
+		memcpy(id, own, 16);
+	return own;
+}
+
 static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		      const struct ddr_transport_events *events, void *ctx)
 {
@@ -163,6 +174,7 @@ const struct ddr_transport_ops ddr_transport_local = {
 	.known_name = local_known_name,
 	.bearer = local_bearer,
 	.node_name = local_node_name,
+	.cluster_id = local_cluster_id,
 	.join = local_join,
 	.mcast = local_mcast,
 	.leave = local_leave,

@@ -474,16 +474,16 @@ static void do_fence_ack(struct ddr_client *c, struct json_object *req)
 /* The operator asserts that no other machine uses the array's disks. The array is started after this, or bound again if it had been refused. */
 static void do_adopt(struct ddr_client *c, struct json_object *req)
 {
-	const char *text = ddr_request_text(req, "name", 36), *why;
+	const char *text = ddr_request_text(req, "name", 36), *id = ddr_request_text(req, "cluster", 36), *why;
+	uuid_t uuid, recorded = { 0 };
 	struct ddr_array *a;
 	char buf[256];
-	uuid_t uuid;
 
-	if (!text || uuid_parse(text, uuid)) {
-		ddr_client_error(c, "the request names no array by its uuid");
+	if (!text || uuid_parse(text, uuid) || (id && uuid_parse(id, recorded))) {
+		ddr_client_error(c, "the request names no array by its uuid, or no cluster by its id");
 		return;
 	}
-	why = ddr_identity_adopt(c->d, uuid, buf, sizeof(buf));
+	why = ddr_identity_adopt(c->d, uuid, recorded, buf, sizeof(buf));
 	a = why ? NULL : ddr_array_by_uuid(c->d, uuid);
 	if (a)
 		why = ddr_array_adopted(a);
@@ -508,12 +508,18 @@ static void do_ping(struct ddr_client *c, struct json_object *req)
 {
 	struct json_object *data = json_object_new_object();
 	const struct ddr_transport_ops *transport = c->d->transport;
+	char text[UUID_STR_LEN];
+	uuid_t id;
 
 	(void)req;
 	if (!transport->cluster)	/* in a cluster the group decides which nodes take part, not an id */
 		json_object_object_add(data, "alone", json_object_new_uint64(transport->node(c->d)));
 	if (!transport->waits(c->d))	/* 1: the cluster has no other node; 0: unknown */
 		json_object_object_add(data, "nodes", json_object_new_uint64(transport->nodes(c->d)));
+	if (transport->cluster_id(c->d, id)) {
+		uuid_unparse_lower(id, text);
+		json_object_object_add(data, "cluster", json_object_new_string(text));
+	}
 	json_object_object_add(data, "version", json_object_new_string(PACKAGE_VERSION));
 	json_object_object_add(data, "verify_reads", json_object_new_boolean(c->d->conf.verify_reads != 0));	/* for `start` */
 	json_object_object_add(data, "fail_if_no_daemon", json_object_new_boolean(c->d->conf.fail_if_no_daemon != 0));

@@ -11,7 +11,8 @@
  *	set	name key value		one setting of the array
  *	fail	name member [timeout_ms]	member: number, device or uuid; answered when it has failed
  *	fence-ack	node		the node (id or name) is powered off: for all arrays that wait for that
- *	adopt	name			name: the uuid; no other machine uses its disks: the array of a cluster may be started here
+ *	adopt	name [cluster]		name: the uuid; no other machine uses its disks: the array of a cluster may be started here. cluster: the id that its
+ *					owner pages name
  *	events				data as for status; from then on every event is sent
  *	ping				data: {"version", "module", "alone": node id, without a cluster, "nodes": in the cluster, "verify_reads", "fail_if_no_daemon"}
  */

@@ -112,7 +112,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 		ddr_owner_name(sm->own.name, cfg->name);
 	s->owned = ddr_super_has_owners(&s->sb);
 	if (cfg->owners && s->owned)
-		ddr_owners_take(&s->owners, cfg->owners->slot, s->sb.slots);
+		ddr_owners_take(&s->owners, cfg->owners->slot, cfg->owners->cluster, s->sb.slots);
 	s->regions = ddr_super_regions(&s->sb);
 	s->region_blocks = ddr_super_region_blocks(&s->sb);
 	sm->own.g.room = sm->shared.sb.array_blocks;	/* the node that loaded the superblocks has checked that the devices are that large */
@@ -352,7 +352,7 @@ static void settle_members(struct ddr_sm *sm)
 static void (*const pumps[])(struct ddr_sm *) = {
 	settle_state, ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, settle_members, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
-	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_use_pump, ddr_sm_space_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
+	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_owner_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_use_pump, ddr_sm_space_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
 
 void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *out)

@@ -362,6 +362,15 @@ void ddr_sm_load_repairs(struct ddr_sm *sm, uint32_t slot, uint32_t index, const
 void ddr_sm_load_map(struct ddr_sm *sm, uint32_t index, const uint8_t *payload, uint64_t seq);
 /* Between RELOAD and RELOADED: the superblock of the newest generation on any member, and of these the highest sequence. */
 void ddr_sm_load_super(struct ddr_sm *sm, const struct ddr_super *sb);
+/*
+ * The id of the cluster that this node is in, or of the machine if it is in none; all zero: there is none (yet). It counts for the next START. The driver
+ * sets it before the first step, and with a cluster also when a view has come, or it has changed. @id is copied.
+ */
+void ddr_sm_set_cluster(struct ddr_sm *sm, const uint8_t id[16]);
+/* The cluster that the group knows to have used the array last (format 2); zero: none is recorded. */
+const uint8_t *ddr_sm_cluster(const struct ddr_sm *sm);
+/* Why a node is refused that is in another cluster: the text of DDR_EV_REFUSED. Which ones, the driver tells. */
+extern const char ddr_sm_elsewhere[];
 /* With it, if it is of format 2: what its owner pages say. */
 void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners);
 
@@ -384,7 +393,8 @@ void ddr_sm_landing(struct ddr_sm *sm, bool landing);
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 
 /*
- * The owner pages beside that superblock, format 2. @owners: what this node read from the disks last. Its slots are replaced; the rest stays.
+ * The owner pages beside that superblock, format 2. @owners: what this node read from the disks last, made to follow that superblock
+ * (ddr_owners_follow()). What the group knows of the slots, and of the cluster, replaces what is there; the rest stays.
  */
 void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners);
 /* For status: what the group knows of the owner of a slot, or of its last one. All zero: nothing. */

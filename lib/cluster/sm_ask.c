@@ -6,6 +6,14 @@
  */
 #include "sm_int.h"
 
+bool ddr_shared_others_started(const struct ddr_sm_shared *s, const struct ddr_sm_node *n)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (s->nodes[i].started && &s->nodes[i] != n)
+			return true;
+	return false;
+}
+
 int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id)
 {
 	for (int i = 0; i < (int)DDR_SM_MAX_NODES; i++)

@@ -26,6 +26,8 @@ bool ddr_shared_ex_acked(const struct ddr_sm_shared *s, const struct ddr_sm_ex *
 
 /* ---- nodes and slots ------------------------------------------------------------- */
 
+/* Does a node other than @n (NULL: any) take part? */
+bool ddr_shared_others_started(const struct ddr_sm_shared *s, const struct ddr_sm_node *n);
 /* Position of a node, or -1; the bits of all that must agree; the node that writes for the view. */
 int ddr_shared_node_at(const struct ddr_sm_shared *s, uint32_t id);
 uint64_t ddr_shared_voters(const struct ddr_sm_shared *s);

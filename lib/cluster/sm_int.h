@@ -635,6 +635,11 @@ void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_st
 void ddr_sm_attached(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_detached(struct ddr_sm *sm);
 void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
+
+/* ---- sm_owner.c ----------------------------------------------------------------- */
+
+/* The writer: superblocks that name no cluster are written again, once this node's has an id. */
+void ddr_sm_owner_pump(struct ddr_sm *sm);
 void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 /* ---- sm_view.c ----------------------------------------------------------------- */

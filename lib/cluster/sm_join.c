@@ -214,6 +214,7 @@ static void reload(struct ddr_sm *sm)
 	sm->own.c.reload_epoch = sm->own.c.epoch;
 	sm->own.c.disk_known = sm->own.c.disk_changed = false;
 	memset(sm->own.c.disk_owner, 0, sizeof(sm->own.c.disk_owner));
+	memset(sm->own.c.disk_cluster, 0, sizeof(sm->own.c.disk_cluster));
 	for (uint32_t i = 0; i < sm->shared.n_map; i++)
 		sm->own.mapb[i].loaded &= !sm->own.c.building;
 	out = ddr_sm_out(sm, DDR_OUT_RELOAD);
@@ -281,8 +282,9 @@ static void build(struct ddr_sm *sm, struct ddr_sm_shared *s)
 	c->building = false;
 	ddr_sm_shared_forget(s);
 	s->sb = c->disk;
+	s->owned = ddr_super_has_owners(&s->sb);
 	if (s->owned)
-		ddr_owners_take(&s->owners, c->disk_owner, s->sb.slots);
+		ddr_owners_take(&s->owners, c->disk_owner, c->disk_cluster, s->sb.slots);
 	memset(sm->own.errors, 0, sizeof(sm->own.errors));
 	ddr_sm_members_known(sm, &was);
 	ddr_shared_sized(s);

@@ -18,8 +18,29 @@ static bool is_cluster(const struct ddr_super *sb)
 	return sb->ro_compat & DDR_RO_COMPAT_CLUSTER;
 }
 
-const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flags)
+const char ddr_sm_elsewhere[] = "the array was used last by another cluster, or by a machine without one, which may be using it now. Start it there. Only if "
+				"no other machine uses its disks any more: ddraid start --adopt NAME";
+
+/*
+ * Where another node of the view has started, its cluster's id has changed since, and all are in the same one. Nor is a kernel refused that has had its slot
+ * all the time.
+ */
+static bool is_elsewhere(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
+	int at = ddr_shared_node_at(s, msg->sender);
+
+	return ddr_shared_elsewhere(s, msg->start.cluster) && !ddr_shared_others_started(s, at < 0 ? NULL : &s->nodes[at]) &&
+	       !ddr_shared_owner_is(s, msg->start.boot_id, msg->start.cookie);
+}
+
+const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	uint32_t flags = msg->start.flags;
+
+	if ((flags & DDR_START_ADOPT) && (flags & DDR_START_SEVERAL) && !ddr_shared_elsewhere(s, msg->start.cluster))
+		return "this cluster has used the array last, so it needs no --adopt. Start it without";
+	if (!(flags & DDR_START_ADOPT) && is_elsewhere(s, msg))
+		return ddr_sm_elsewhere;
 	if (!is_cluster(&s->sb) || (flags & (DDR_START_SEVERAL | DDR_START_ADOPT)))
 		return NULL;
 	return "the array belongs to a cluster and this node is in none: another node may be using it now. Start it on a node of its cluster. Only "
@@ -49,16 +70,14 @@ static void take_slots(struct ddr_sm_shared *s, uint64_t time)
 
 void ddr_order_mark_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
 {
-	bool cluster = will_be_cluster(s);
+	bool cluster = will_be_cluster(s), several = msg->start.flags & DDR_START_SEVERAL;
 
-	if (msg->start.flags & DDR_START_SEVERAL) {
-		if (!cluster)
-			s->change.mark = DDR_MARK_CLUSTER;
-		return;
-	}
+	ddr_order_owner_cluster(s, msg);
+	if (several && !cluster)
+		s->change.mark = DDR_MARK_CLUSTER;
 	if (!(msg->start.flags & DDR_START_ADOPT))
 		return;
-	if (cluster)
+	if (!several && cluster)
 		s->change.mark = DDR_MARK_ALONE;
 	ddr_order_lost_adopted(s, msg->start.time, dead);
 	take_slots(s, msg->start.time);

@@ -61,8 +61,14 @@ void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t 
 bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot);
 /* Was this instance fenced, or acknowledged, by any slot? It never takes part again. */
 bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
-/* Takes over what the pages on the disks say of this many slots. No change counts as made. */
-void ddr_owners_take(struct ddr_sm_owners *o, const struct ddr_owner *disk, uint32_t slots);
+/* Is this instance the owner of a slot, by the pages, and not known to be dead? */
+bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
+/* Do the pages say that another cluster has used the array last? */
+bool ddr_shared_elsewhere(const struct ddr_sm_shared *s, const uint8_t cluster[16]);
+/* The sender of this START begins: from now on its cluster is the one, if none is recorded, or if the operator has adopted the array. */
+void ddr_order_owner_cluster(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/* Takes over what the pages on the disks say of this many slots, and of the cluster. No change counts as made. */
+void ddr_owners_take(struct ddr_sm_owners *o, const struct ddr_owner *disk, const uint8_t cluster[16], uint32_t slots);
 
 /* ---- nodes, slots, who writes (sm_order_node.c) ---------------------------------- */
 
@@ -107,8 +113,8 @@ bool ddr_order_leave(struct ddr_sm_shared *s, const struct ddr_msg *msg, bool ot
 
 /* The operator has adopted the array at this time (seconds since 1970): nobody else uses its disks, so lost nodes are dead. */
 void ddr_order_lost_adopted(struct ddr_sm_shared *s, uint64_t time, struct ddr_order_dead *dead);
-/* Why a node whose START has these flags must not start, or NULL (sm_mark.c). */
-const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, uint32_t flags);
+/* Why the sender of this START must not start, for the cluster that it is in, or NULL (sm_mark.c). */
+const char *ddr_shared_mark_refused(const struct ddr_sm_shared *s, const struct ddr_msg *msg);
 /* This START was delivered and accepted, and its sender is no longer lost. */
 void ddr_order_mark_start(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead);
 

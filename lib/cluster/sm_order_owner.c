@@ -93,6 +93,30 @@ void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t 
 	changed(s, slot);
 }
 
+void ddr_order_owner_cluster(struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	bool adopts = (msg->start.flags & DDR_START_ADOPT) && ddr_shared_elsewhere(s, msg->start.cluster);
+
+	if (s->owned && (adopts || ddr_uuid_is_zero(s->owners.cluster)))
+		memcpy(s->owners.cluster, msg->start.cluster, sizeof(s->owners.cluster));
+}
+
+bool ddr_shared_elsewhere(const struct ddr_sm_shared *s, const uint8_t cluster[16])
+{
+	return s->owned && !ddr_uuid_is_zero(s->owners.cluster) && memcmp(s->owners.cluster, cluster, sizeof(s->owners.cluster)) != 0;
+}
+
+bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie)
+{
+	for (uint32_t i = 0; i < s->sb.slots; i++) {
+		const struct ddr_sm_owner *o = &s->owners.slot[i];
+
+		if (o->state == DDR_SLOT_OWNED && !ddr_uuid_is_zero(boot_id) && same(o->boot_id, o->cookie, boot_id, cookie))
+			return true;
+	}
+	return false;
+}
+
 bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot)
 {
 	const struct ddr_sm_owner *o = &s->owners.slot[slot];
@@ -111,9 +135,10 @@ bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_
 	return false;
 }
 
-void ddr_owners_take(struct ddr_sm_owners *all, const struct ddr_owner *disk, uint32_t slots)
+void ddr_owners_take(struct ddr_sm_owners *all, const struct ddr_owner *disk, const uint8_t cluster[16], uint32_t slots)
 {
 	memset(all, 0, sizeof(*all));
+	memcpy(all->cluster, cluster, sizeof(all->cluster));
 	for (uint32_t i = 0; i < slots; i++) {
 		struct ddr_sm_owner *o = &all->slot[i];
 

@@ -13,14 +13,6 @@ static const char recorded_text[] = "the superblocks record that this node was f
 
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
-static bool others_started(const struct ddr_sm_shared *s, const struct ddr_sm_node *n)
-{
-	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (s->nodes[i].started && &s->nodes[i] != n)
-			return true;
-	return false;
-}
-
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot, uint32_t view)
 {
@@ -35,11 +27,11 @@ static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr
 		return evicted_text;
 	if (slot == DDR_SM_NO_SLOT)
 		return ddr_slots_none_free;
-	if (ddr_shared_mark_refused(s, msg->start.flags))
-		return ddr_shared_mark_refused(s, msg->start.flags);
+	if (ddr_shared_mark_refused(s, msg))
+		return ddr_shared_mark_refused(s, msg);
 	if ((msg->start.flags & DDR_START_ADOPT) && view > 1)
-		return "other nodes of the cluster have the array, so it needs no --adopt. Start it without";
-	return msg->start.missing && others_started(s, n) ? not_all_members : NULL;
+		return "other nodes of this cluster have the array, or wait for it. If they use it, start it without --adopt. Otherwise stop it there first";
+	return msg->start.missing && ddr_shared_others_started(s, n) ? not_all_members : NULL;
 }
 
 /* Claims the slot; it belongs to the node once the superblocks say so. */

@@ -9,6 +9,30 @@
 void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
 {
 	memcpy(sm->own.c.disk_owner, owners->slot, sizeof(sm->own.c.disk_owner));
+	memcpy(sm->own.c.disk_cluster, owners->cluster, sizeof(sm->own.c.disk_cluster));
+}
+
+void ddr_sm_set_cluster(struct ddr_sm *sm, const uint8_t id[16])
+{
+	if (memcmp(sm->own.cluster, id, sizeof(sm->own.cluster)) == 0)
+		return;
+	memcpy(sm->own.cluster, id, sizeof(sm->own.cluster));
+	sm->own.cluster_due = !ddr_uuid_is_zero(id);
+	sm->ticked = false;		/* the next step may act on it */
+}
+
+const uint8_t *ddr_sm_cluster(const struct ddr_sm *sm)
+{
+	return sm->shared.owners.cluster;
+}
+
+void ddr_sm_owner_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg_member_set set = { .op = DDR_MEMBER_OP_RECORD };
+
+	if (ddr_sm_running(sm) && sm->kernel.enabled && ddr_sm_writes(sm) && !sm->own.stopping && sm->own.cluster_due && sm->shared.owned &&
+	    ddr_uuid_is_zero(sm->shared.owners.cluster))
+		ddr_sm_ask(sm, &set);
 }
 
 static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
@@ -45,6 +69,8 @@ void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
 		give(&of->slot[i], to);
 		fit(to, sb->slot_node[i]);
 	}
+	if (sm->shared.owned)
+		memcpy(owners->cluster, of->cluster, sizeof(owners->cluster));
 }
 
 void ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owner *owner)

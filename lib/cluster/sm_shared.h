@@ -125,7 +125,8 @@
  * change's @slots until its pages are written.
  */
 #define DDR_SHARED_OWNERS(F, A) \
-	F(U32, changes)			/* number of changes so far */
+	F(U32, changes)			/* number of changes so far */ \
+	A(BYTES, cluster, 16)		/* id of the cluster that has used the array last; zero: none is recorded */
 
 #define DDR_SHARED_OWNER(F, A) \
 	F(U32, changed)			/* number of its last change */ \

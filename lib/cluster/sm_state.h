@@ -364,6 +364,7 @@ struct ddr_sm_cluster {
 	uint32_t reload_epoch;		/* epoch in which the reload began */
 	struct ddr_super disk;
 	struct ddr_owner disk_owner[DDR_MAX_SLOTS];	/* beside it; all zero: it has no pages */
+	uint8_t disk_cluster[DDR_UUID_LEN];	/* likewise */
 	bool disk_known;
 	uint8_t *disk_map;		/* nibbles, as map; the group's where a block could not be read */
 	bool disk_changed;		/* the map on the disks differs from the group's */
@@ -456,6 +457,8 @@ struct ddr_sm_own {
 	struct ddr_super next;		/* the superblock that is being written */
 	struct ddr_sm_owners next_owners;	/* and the owners beside it; @changes: up to this one they are in it */
 	uint8_t machine[DDR_UUID_LEN];	/* of this node; zero: not known */
+	uint8_t cluster[DDR_UUID_LEN];	/* that this node is in; zero: none */
+	bool cluster_due;		/* it became known when no cluster was recorded: the superblocks are to be written with it */
 	char name[DDR_NODE_NAME];
 	uint32_t slot, present;
 	uint8_t entropy[16];

@@ -14,6 +14,7 @@
  * Must never: give a generation the name of another one; lose a change that was started; raise the generation while a remaining member may be behind;
  * give a spare, or a member that leaves, what no other member has.
  */
+#include "lib/math/uuid.h"
 #include "sm_int.h"
 
 /* The random name of a generation: from this start's entropy, and from what distinguishes this change from the last one. */
@@ -67,6 +68,8 @@ static void next_build(struct ddr_sm *sm)
 	ddr_shared_apply(&sm->shared, sb, &t->set, t->faulty, t->missing, t->slots, sm->shared.change.slot_node);
 	ddr_sm_mark_apply(sb, t->mark);
 	sm->own.next_owners = sm->shared.owners;
+	if (ddr_uuid_is_zero(sm->own.next_owners.cluster))	/* the id was agreed after the last START; it is the same on all nodes of the group */
+		memcpy(sm->own.next_owners.cluster, sm->own.cluster, sizeof(sm->own.cluster));
 }
 
 /*
@@ -117,6 +120,13 @@ static uint32_t behind(const struct ddr_sm *sm)
 	return t->targets & ~t->named & ~replaced_by_this(sm);
 }
 
+/* The superblocks say what was written beside the change. */
+static void recorded(struct ddr_sm *sm)
+{
+	sm->own.vf.recorded = sm->own.vf.writing;
+	sm->own.cluster_due &= ddr_uuid_is_zero(sm->own.next_owners.cluster);
+}
+
 /* Those that the change goes to first, or last. False: nobody is last, and the change is written. */
 static bool next_targets(struct ddr_sm *sm)
 {
@@ -128,7 +138,7 @@ static bool next_targets(struct ddr_sm *sm)
 		return true;
 	t->last = false;
 	t->written = true;
-	sm->own.vf.recorded = sm->own.vf.writing;
+	recorded(sm);
 	sm->again = true;
 	return false;
 }
@@ -181,7 +191,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->overtaken = false;
 	t->level = t->level && failed;
 	if (t->written)
-		sm->own.vf.recorded = sm->own.vf.writing;
+		recorded(sm);
 	if (t->blocked)
 		ddr_sm_report(sm, t->blocked, true);
 }
@@ -211,7 +221,7 @@ void ddr_sm_member_takeover(struct ddr_sm *sm, const struct ddr_super *disk)
 	if (disk->seq <= sm->shared.sb.seq)
 		return;
 	sm->own.next = *disk;
-	ddr_owners_take(&sm->own.next_owners, sm->own.c.disk_owner, disk->slots);
+	ddr_owners_take(&sm->own.next_owners, sm->own.c.disk_owner, sm->own.c.disk_cluster, disk->slots);
 	t->writing = t->begun = true;
 	if (whole_on(sm, disk))
 		stays = 1u << ddr_sm_replaced(sm);

@@ -273,8 +273,12 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	memcpy(msg.start.machine, sm->own.machine, sizeof(msg.start.machine));
 	memcpy(msg.start.name, sm->own.name, sizeof(msg.start.name));
 	msg.start.flags = (sm->own.several ? DDR_START_SEVERAL : 0) | (sm->own.adopt ? DDR_START_ADOPT : 0);
+	msg.sender = sm->node;
+	msg.start.cookie = sm->kernel.cookie;
+	memcpy(msg.start.boot_id, sm->kernel.boot_id, sizeof(msg.start.boot_id));
+	memcpy(msg.start.cluster, sm->own.cluster, sizeof(msg.start.cluster));
 	node = 0;
-	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_shared_mark_refused(&sm->shared, msg.start.flags);
+	why = sm->shared.sb.seq >= DDR_SUPER_SEQ_START || sm->shared.sb.generation >= DDR_GENERATION_START || sm->own.behind >= DDR_GENERATION_START ? seq_spent : ddr_shared_mark_refused(&sm->shared, &msg);
 	if (!why && !sm->shared.cluster)
 		why = start_refused(sm, &node);
 	if (why) {
@@ -294,9 +298,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->own.present;
 	msg.start.room = ddr_sm_grow_room(sm);
-	msg.start.cookie = sm->kernel.cookie;
 	msg.start.held = (uint32_t)(sm->own.n_granted > sm->kernel.declared ? sm->own.n_granted : sm->kernel.declared);
-	memcpy(msg.start.boot_id, sm->kernel.boot_id, sizeof(msg.start.boot_id));
 	ddr_sm_send(sm, &msg);
 	sm->own.start = DDR_S_SENT;
 }

@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <uuid/uuid.h>
+
 #include "lib/disk/assemble.h"
 #include "lib/disk/layout.h"
+#include "lib/math/uuid.h"
 
 static bool uuid_equal(const uint8_t a[DDR_UUID_LEN], const uint8_t b[DDR_UUID_LEN])
 {
@@ -392,6 +395,24 @@ int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_err
 				     ADOPT, sb->name, s, owner, node, owner, sb->name);
 	}
 	return 0;
+}
+
+int ddr_assemble_elsewhere(const struct ddr_super *sb, const uint8_t recorded[DDR_UUID_LEN], const uint8_t own[DDR_UUID_LEN], bool clustered,
+			   struct ddr_error *err)
+{
+	char last[UUID_STR_LEN], here[UUID_STR_LEN + 32] = "in a cluster that has no id yet";
+
+	if (ddr_uuid_is_zero(recorded) || memcmp(recorded, own, DDR_UUID_LEN) == 0)
+		return 0;
+	uuid_unparse_lower(recorded, last);
+	if (!ddr_uuid_is_zero(own)) {
+		size_t at = (size_t)snprintf(here, sizeof(here), "%s", clustered ? "in cluster " : "in no cluster, with id ");
+
+		uuid_unparse_lower(own, here + at);
+	}
+	return ddr_error_set(err, "array %s was used last by another cluster, or by a machine without one (id %s), and this node is %s. Something there may be "
+			     "using the array now, and two clusters that do not know of each other destroy it. Start it there. " ADOPT, sb->name, last, here,
+			     sb->name);
 }
 
 uint32_t ddr_assembly_absent(const struct ddr_assembly *a)

@@ -93,6 +93,13 @@ int ddr_assemble_unclustered(const struct ddr_super *sb, struct ddr_error *err);
 int ddr_assemble_alone(const struct ddr_super *sb, uint32_t node, struct ddr_error *err);
 
 /*
+ * Was the array used last by another cluster than this node's? @recorded: the id that its owner pages name; zero: none. @own: the id of this node's
+ * cluster, or of the machine if it is in none (@clustered is false); zero: there is none yet. Returns 0, or -1: @err says what to do.
+ */
+int ddr_assemble_elsewhere(const struct ddr_super *sb, const uint8_t recorded[DDR_UUID_LEN], const uint8_t own[DDR_UUID_LEN], bool clustered,
+			   struct ddr_error *err);
+
+/*
  * The members that the newest superblock has in sync or rebuilding but for which no device was found: their disks may
  * still appear. Also valid after a refusal, if out->super.members > 0.
  */

@@ -144,6 +144,16 @@ static const struct ddr_group_process *lowest_agreed(const struct ddr_group *g, 
 	return low;
 }
 
+bool ddr_cluster_agreed(const struct ddr_group *g, uint8_t id[16])
+{
+	const struct ddr_group_process *lead = lowest_agreed(g, NULL);
+
+	memset(id, 0, 16);
+	if (lead)
+		memcpy(id, lead->vote.cluster, 16);
+	return lead;
+}
+
 static bool any_array(const struct ddr_group *g)
 {
 	for (unsigned int i = 0; i < g->n; i++)

@@ -53,6 +53,12 @@ enum ddr_cluster_step {
  */
 enum ddr_cluster_step ddr_cluster_next(const struct ddr_group *g, const struct ddr_node_verdict *votes, struct ddr_cluster_ids *next);
 
+/*
+ * The id that the group has agreed, as its hellos say: that of the lowest process that has one. It is known as soon as all have said hello, also on a node
+ * that has not stored it yet. False: none, and @id is zero.
+ */
+bool ddr_cluster_agreed(const struct ddr_group *g, uint8_t id[16]);
+
 /* For version.c: what a hello says of it. */
 void ddr_cluster_say(const struct ddr_group *g, struct ddr_node_hello *hello);
 void ddr_cluster_hello(struct ddr_group *g, struct ddr_group_vote *vote, const struct ddr_node_hello *hello);

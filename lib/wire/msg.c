@@ -259,6 +259,7 @@ static void walk_start(struct ddr_walk *w, struct ddr_msg *m)
 		w->c.bad = true;
 	walk64(w, &m->start.time);
 	ddr_walk_bytes(w, m->start.machine, sizeof(m->start.machine));
+	ddr_walk_bytes(w, m->start.cluster, sizeof(m->start.cluster));
 	walk_name(w, m->start.name);
 }
 

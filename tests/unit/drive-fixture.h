@@ -105,6 +105,9 @@ static struct {
 	unsigned int n_events;
 	uint64_t now, due;		/* the state machine needs its next tick then */
 	uint64_t waited;		/* for a processor, in ms */
+	uint8_t cluster_id;		/* the first byte of the id; 0: none */
+	uint8_t cluster_told;		/* to the state machine */
+	uint8_t cluster_known[16];	/* to the group: that has used the array last */
 } play;
 
 static struct ddr_transport_ops cluster_ops, alone_ops;
@@ -327,6 +330,14 @@ static uint32_t group_bearer(const struct ddr_daemon *daemon, const char *name, 
 	return play.bearer;
 }
 
+static bool group_cluster_id(const struct ddr_daemon *daemon, uint8_t id[16])
+{
+	(void)daemon;
+	memset(id, 0, 16);
+	id[0] = play.cluster_id;
+	return play.cluster_id;
+}
+
 static int group_join(struct ddr_transport **out, struct ddr_daemon *daemon, const uint8_t uuid[16],
 		      const struct ddr_transport_events *events, void *ctx)
 {
@@ -396,7 +407,7 @@ static struct ddr_array *begin_on(bool cluster, uint32_t minor)
 	ddr_conf_defaults(&d.conf);
 	cluster_ops = (struct ddr_transport_ops){
 		.name = "played", .cluster = true, .waits = group_waits, .node = group_node, .nodes = group_nodes, .node_name = group_node_name,
-		.known_name = group_known_name, .bearer = group_bearer,
+		.known_name = group_known_name, .bearer = group_bearer, .cluster_id = group_cluster_id,
 		.join = group_join, .mcast = group_mcast, .leave = group_leave,
 	};
 	alone_ops = cluster_ops;

@@ -75,11 +75,26 @@ void ddr_sm_load_owners(struct ddr_sm *sm, const struct ddr_owners *owners)
 	play.owners_loaded = owners->slot[0];
 }
 
+const char ddr_sm_elsewhere[] = "another cluster's";
+
+void ddr_sm_set_cluster(struct ddr_sm *sm, const uint8_t id[16])
+{
+	(void)sm;
+	play.cluster_told = id[0];
+}
+
+const uint8_t *ddr_sm_cluster(const struct ddr_sm *sm)
+{
+	(void)sm;
+	return play.cluster_known;
+}
+
 void ddr_sm_owners(const struct ddr_sm *sm, struct ddr_owners *owners)
 {
 	(void)sm;
 	if (play.owner_known.state)
 		owners->slot[0] = play.owner_known;
+	memcpy(owners->cluster, play.cluster_known, sizeof(owners->cluster));
 }
 
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)

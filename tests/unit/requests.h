@@ -31,6 +31,8 @@ static uint32_t late, asked, fence_acked, verify_priority, verify_flags;
 static enum ddr_client_wait others_wait;
 static unsigned int listeners;
 static uint64_t now;
+static uint8_t seen;			/* the cluster that an adoption names */
+static uint8_t has_id;			/* the id of the cluster */
 static uint8_t withdrawn[16];		/* the disk whose ADD was given up last */
 
 /* ---- what ipc_requests.c uses ---------------------------------------------------- */
@@ -58,10 +60,11 @@ const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node) { (void)a; f
 void ddr_drive_tune(struct ddr_array *a) { (void)a; }
 
 /* Another array than the one that is served is adopted; that one is refused. */
-const char *ddr_identity_adopt(struct ddr_daemon *daemon, const uint8_t uuid[16], char *buf, size_t size)
+const char *ddr_identity_adopt(struct ddr_daemon *daemon, const uint8_t uuid[16], const uint8_t recorded[16], char *buf, size_t size)
 {
 	(void)daemon, (void)uuid, (void)buf, (void)size;
 	asked++;
+	seen = recorded[0];
 	return NULL;
 }
 
@@ -151,6 +154,14 @@ static uint32_t one_node(const struct ddr_daemon *daemon)
 	return 1;
 }
 
+static bool cluster_id(const struct ddr_daemon *daemon, uint8_t id[16])
+{
+	(void)daemon;
+	memset(id, 0, 16);
+	id[0] = has_id;
+	return has_id;
+}
+
 /* ---- the stage -------------------------------------------------------------------- */
 
 static void fresh(void)
@@ -161,6 +172,7 @@ static void fresh(void)
 	ops.known_name = known_name;
 	ops.bearer = who_bears;
 	ops.waits = nothing_waits;
+	ops.cluster_id = cluster_id;
 	ops.nodes = one_node;
 	d.transport = &ops;
 	array.d = &d;

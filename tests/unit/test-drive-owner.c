@@ -46,17 +46,21 @@ static void the_pages_say_what_the_group_knows(void **state)
 	end();
 }
 
-/* Whichever id this node's cluster has: it is not safe yet, and who writes must not bring the array into its own cluster. */
-static void the_cluster_that_they_name_stays(void **state)
+/* The state machine knows which cluster the pages name; the driver tells it which one this node is in, as soon as that is known. */
+static void they_name_the_cluster_that_the_state_machine_knows(void **state)
 {
 	struct ddr_array *a = begin_with_owners();
 
 	(void)state;
-	a->owners.cluster[0] = 5;	/* of the cluster that used the array before */
-	d.ident.id.cluster.id[0] = 6;
-	d.ident.stored = d.ident.id.cluster.agreed = true;
+	play.owner_known.state = DDR_SLOT_OWNED;
+	play.owner_known.node = ddr_sm_super(a->sm)->slot_node[0];
+	play.cluster_known[0] = 5;
 	write_supers(a);
 	assert_int_equal(play.pages.cluster[0], 5);
+	assert_int_equal(play.cluster_told, 0);
+	play.cluster_id = 6;
+	ddr_drive_tick(a, ++play.now);
+	assert_int_equal(play.cluster_told, 6);
 	end();
 }
 
@@ -98,7 +102,7 @@ static void the_state_machine_knows_this_node(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_pages_say_what_the_group_knows), cmocka_unit_test(the_cluster_that_they_name_stays),
+		cmocka_unit_test(the_pages_say_what_the_group_knows), cmocka_unit_test(they_name_the_cluster_that_the_state_machine_knows),
 		cmocka_unit_test(pages_that_no_reader_takes_are_not_written), cmocka_unit_test(format_1_has_no_pages),
 		cmocka_unit_test(the_state_machine_knows_this_node),
 	};

@@ -54,6 +54,16 @@ int __wrap_ioctl(int fd, unsigned long request, uint64_t *bytes)
 
 static struct ddr_super super = { .order = 6, .roles = 4, .members = 4, .parity = 1, .array_blocks = 64 * 3 * 1000, .chunk = 2048, .data_offset = 1 << 20 };
 
+const char ddr_sm_elsewhere[] = "another cluster's";
+const uint8_t *ddr_sm_cluster(const struct ddr_sm *sm) { static const uint8_t id[16] = { 7 }; (void)sm; return id; }
+
+int ddr_identity_elsewhere(struct ddr_array *a, const struct ddr_super *sb, const uint8_t recorded[16])
+{
+	assert_ptr_equal(sb, &super);
+	snprintf(a->error, sizeof(a->error), "cluster %u has used it", recorded[0]);
+	return -1;
+}
+
 const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { (void)sm; return &super; }
 
 static const char *node_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
@@ -192,6 +202,18 @@ static void found(struct ddr_array *a, enum ddr_event event, uint32_t member, ui
 }
 
 /* The last findings are kept, each place once. */
+/* Finding T1: who waits for the start is told the ids, and the event is as it came. */
+static void an_array_of_another_cluster_is_refused_with_the_ids(void **state)
+{
+	struct ddr_array a = stopping();
+
+	(void)state;
+	a.ready = false;
+	tell(&a, DDR_EV_REFUSED, EBUSY, ddr_sm_elsewhere);
+	assert_string_equal(a.error, "cluster 7 has used it");
+	assert_ptr_equal(a.refusal, ddr_sm_elsewhere);
+}
+
 static void the_last_findings_are_kept(void **state)
 {
 	static struct ddr_array a;
@@ -560,7 +582,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_that_is_gone_is_called_so),
 		cmocka_unit_test(a_clean_stop_has_ended), cmocka_unit_test(a_clean_stop_was_refused), cmocka_unit_test(a_refusal_of_something_else),
-		cmocka_unit_test(the_last_findings_are_kept), cmocka_unit_test(suspect_regions_say_what_to_do),
+		cmocka_unit_test(an_array_of_another_cluster_is_refused_with_the_ids), cmocka_unit_test(the_last_findings_are_kept), cmocka_unit_test(suspect_regions_say_what_to_do),
 		cmocka_unit_test(each_event), cmocka_unit_test(a_lost_node), cmocka_unit_test(a_size_that_does_not_fit),
 		cmocka_unit_test(udev_is_notified_when_the_array_is_ready), cmocka_unit_test(an_event_says_why_an_array_is_not_served), cmocka_unit_test(a_replacement_that_was_dropped),
 		cmocka_unit_test(leaving_is_an_event), cmocka_unit_test(giving_up_is_an_event), cmocka_unit_test(clean_before_the_log_was_read),

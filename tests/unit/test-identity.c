@@ -17,7 +17,9 @@ static struct ddr_array array;
 static struct ddr_super sb;
 static uint32_t nodes;
 static const char *away;
+static struct ddr_owners owners;
 static uint64_t now;
+static uint8_t recorded[16], own[16];	/* the cluster that the disks name, and this node's */
 
 uint64_t ddr_now_ms(void)
 {
@@ -42,12 +44,25 @@ static uint32_t count(const struct ddr_daemon *daemon)
 	return nodes;
 }
 
+static bool cluster_id(const struct ddr_daemon *daemon, uint8_t id[16])
+{
+	(void)daemon;
+	memcpy(id, own, 16);
+	return own[0];
+}
+
+static int check(void)
+{
+	memcpy(owners.cluster, recorded, sizeof(owners.cluster));
+	return ddr_identity_check(&array, &sb, &owners);
+}
+
 static int fresh(void **state)
 {
 	(void)state;
 	memset(&d, 0, sizeof(d));
 	memset(&array, 0, sizeof(array));
-	ops = (struct ddr_transport_ops){ .name = "played", .waits = waits, .node = node, .nodes = count };
+	ops = (struct ddr_transport_ops){ .name = "played", .waits = waits, .node = node, .nodes = count, .cluster_id = cluster_id };
 	d.transport = &ops;
 	array.d = &d;
 	memset(array.uuid, 7, sizeof(array.uuid));
@@ -57,6 +72,9 @@ static int fresh(void **state)
 	nodes = 1;
 	away = NULL;
 	now = 1000;
+	memset(recorded, 0, sizeof(recorded));
+	memset(own, 0, sizeof(own));
+	memset(&owners, 0, sizeof(owners));
 	return 0;
 }
 
@@ -64,29 +82,29 @@ static int fresh(void **state)
 static void arrays_of_other_nodes_and_clusters_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	assert_int_equal(check(), 0);
 	sb.slot_node[0] = 1;		/* this node's own crash */
-	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	assert_int_equal(check(), 0);
 	sb.slot_node[2] = 5;
-	assert_int_equal(ddr_identity_check(&array, &sb), -1);
+	assert_int_equal(check(), -1);
 	assert_non_null(strstr(array.error, "belongs to node 5"));
 	assert_non_null(strstr(array.error, "ddraid start --adopt data"));
 	ops.cluster = true;		/* corosync waits for the owner, and fences it */
-	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	assert_int_equal(check(), 0);
 	for (ops.cluster = false; ; ops.cluster = true) {
 		array.error[0] = '\0';
 		sb.slot_node[2] = 0;
 		sb.ro_compat = DDR_RO_COMPAT_CLUSTER;
-		assert_int_equal(ddr_identity_check(&array, &sb), -1);
+		assert_int_equal(check(), -1);
 		assert_non_null(strstr(array.error, "belongs to a cluster"));
 		assert_non_null(strstr(array.error, "ddraid start --adopt data"));
 		if (ops.cluster)
 			break;
 	}
 	nodes = 2;
-	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	assert_int_equal(check(), 0);
 	nodes = 0;			/* no list of nodes: there may be others */
-	assert_int_equal(ddr_identity_check(&array, &sb), 0);
+	assert_int_equal(check(), 0);
 }
 
 /* Finding T1: an adoption is for one start, of this array, and not for one that comes much later. */
@@ -97,15 +115,15 @@ static void an_adoption_is_for_one_start(void **state)
 
 	(void)state;
 	assert_false(ddr_identity_adopted(&array));
-	assert_null(ddr_identity_adopt(&d, other, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, other, recorded, buf, sizeof(buf)));
 	assert_false(ddr_identity_adopted(&array));
-	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
 	assert_true(ddr_identity_adopted(&array));
 	assert_false(ddr_identity_adopted(&array));
-	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
 	now += 120000;
 	assert_false(ddr_identity_adopted(&array));
-	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
 	nodes = 2;			/* the node has a cluster meanwhile */
 	assert_false(ddr_identity_adopted(&array));
 }
@@ -117,13 +135,63 @@ static void an_adoption_in_a_cluster_of_several_nodes_is_refused(void **state)
 
 	(void)state;
 	nodes = 2;
-	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), "a cluster of 2 nodes"));
+	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)), "a cluster of 2 nodes"));
 	nodes = 0;
-	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), "a cluster of several nodes"));
+	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)), "a cluster of several nodes"));
 	nodes = 1;
 	away = "corosync is not running on this node; systemctl start corosync";
-	assert_string_equal(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)), away);
+	assert_string_equal(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)), away);
 	away = NULL;
+	assert_false(ddr_identity_adopted(&array));
+}
+
+/* Finding T1: another cluster on the same disks, or another machine without one. Both ids, and what to type. */
+static void an_array_that_another_cluster_has_used_is_refused(void **state)
+{
+	(void)state;
+	own[0] = 1;
+	assert_int_equal(check(), 0);		/* of format 1, or never started */
+	recorded[0] = 1;
+	assert_int_equal(check(), 0);
+	recorded[0] = 2;
+	assert_int_equal(check(), -1);
+	assert_non_null(strstr(array.error, "used last by another cluster, or by a machine without one (id 02000000-"));
+	assert_non_null(strstr(array.error, "this node is in no cluster, with id 01000000-"));
+	assert_non_null(strstr(array.error, "ddraid start --adopt data"));
+	owners.slot[3] = (struct ddr_owner){ .state = DDR_SLOT_OWNED, .instance = { .boot_id = { 5 }, .cookie = 9 } };
+	array.bind.cookie = 9;
+	assert_int_equal(check(), -1);
+	d.boot_id[0] = 5;		/* this kernel has had its slot all the time */
+	assert_int_equal(check(), 0);
+	array.bind.cookie = 10;
+	assert_int_equal(check(), -1);
+	ops.cluster = true;		/* what was loaded may be old: the group reads it again */
+	assert_int_equal(check(), 0);
+	assert_int_equal(ddr_identity_elsewhere(&array, &sb, recorded), -1);
+	assert_non_null(strstr(array.error, "this node is in cluster 01000000-"));
+	own[0] = 0;			/* a cluster that was just set up */
+	assert_int_equal(ddr_identity_elsewhere(&array, &sb, recorded), -1);
+	assert_non_null(strstr(array.error, "in a cluster that has no id yet"));
+	recorded[0] = 0;
+	assert_int_equal(ddr_identity_elsewhere(&array, &sb, recorded), 0);
+}
+
+/* Finding T1: a cluster of several nodes may adopt what another one has used, and nothing else. */
+static void a_cluster_adopts_what_another_one_has_used(void **state)
+{
+	char buf[256];
+
+	(void)state;
+	nodes = 3;
+	own[0] = recorded[0] = 1;
+	assert_non_null(strstr(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)), "a cluster of 3 nodes"));
+	assert_false(ddr_identity_adopted(&array));
+	recorded[0] = 2;
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	nodes = 1;			/* what the operator was told is not so any more */
 	assert_false(ddr_identity_adopted(&array));
 }
 
@@ -135,12 +203,12 @@ static void too_many_adoptions_at_once_are_refused(void **state)
 	(void)state;
 	for (uint8_t i = 0; i < DDR_ADOPTIONS; i++) {
 		uuid[0] = i + 1;
-		assert_null(ddr_identity_adopt(&d, uuid, buf, sizeof(buf)));
+		assert_null(ddr_identity_adopt(&d, uuid, recorded, buf, sizeof(buf)));
 	}
-	assert_non_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
-	assert_null(ddr_identity_adopt(&d, uuid, buf, sizeof(buf)));	/* the same once more */
+	assert_non_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, uuid, recorded, buf, sizeof(buf)));	/* the same once more */
 	now += 120000;
-	assert_null(ddr_identity_adopt(&d, array.uuid, buf, sizeof(buf)));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
 	assert_true(ddr_identity_adopted(&array));
 }
 
@@ -148,7 +216,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 	const struct CMUnitTest tests[] = {
-		TEST(arrays_of_other_nodes_and_clusters_are_refused), TEST(an_adoption_is_for_one_start), TEST(an_adoption_in_a_cluster_of_several_nodes_is_refused), TEST(too_many_adoptions_at_once_are_refused),
+		TEST(arrays_of_other_nodes_and_clusters_are_refused), TEST(an_adoption_is_for_one_start), TEST(an_adoption_in_a_cluster_of_several_nodes_is_refused), TEST(an_array_that_another_cluster_has_used_is_refused),
+		TEST(a_cluster_adopts_what_another_one_has_used), TEST(too_many_adoptions_at_once_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,10 +105,14 @@ static void ping_reports_the_node_id_without_a_cluster(void **state)
 	(void)request("{\"cmd\":\"ping\"}");
 	assert_non_null(strstr(given, "\"alone\":7"));
 	assert_non_null(strstr(given, "\"nodes\":1"));
+	assert_null(strstr(given, "cluster"));
 	ops.cluster = true;
+	has_id = 3;
 	answer[0] = '\0';
 	(void)request("{\"cmd\":\"ping\"}");
 	assert_null(strstr(given, "alone"));
+	assert_non_null(strstr(given, "\"cluster\":\"03000000-0000-0000-0000-000000000000\""));
+	has_id = 0;
 	ops.cluster = false;
 }
 
@@ -410,6 +414,15 @@ static void an_array_is_adopted(void **state)
 	request("{\"cmd\":\"adopt\",\"name\":\"02000000-0000-0000-0000-000000000000\"}");
 	assert_string_equal(answer, "ok");
 	assert_int_equal(asked, 1);
+	assert_int_equal(seen, 0);
+	answer[0] = '\0';
+	request("{\"cmd\":\"adopt\",\"name\":\"02000000-0000-0000-0000-000000000000\",\"cluster\":\"it\"}");
+	assert_non_null(strstr(answer, "no cluster by its id"));
+	assert_int_equal(asked, 1);
+	answer[0] = '\0';
+	request("{\"cmd\":\"adopt\",\"name\":\"02000000-0000-0000-0000-000000000000\",\"cluster\":\"07000000-0000-0000-0000-000000000000\"}");
+	assert_string_equal(answer, "ok");
+	assert_int_equal(seen, 7);
 	answer[0] = '\0';
 	request("{\"cmd\":\"adopt\",\"name\":\"01000000-0000-0000-0000-000000000000\"}");
 	assert_non_null(strstr(answer, "it is served"));

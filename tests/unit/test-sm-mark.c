@@ -311,7 +311,7 @@ static void with_other_nodes_in_the_view_nothing_is_adopted(void **state)
 	cx_settle(c);
 	up = cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0);
 	assert_true(up >= 0);
-	assert_non_null(strstr(c->node[1].log[up].text, "needs no --adopt"));
+	assert_non_null(strstr(c->node[1].log[up].text, "without --adopt"));
 	assert_true(marked(&c->sb) && marked(ddr_sm_super(c->node[0].sm)));
 	assert_true(cx_status(&c->node[0]).joined);
 }

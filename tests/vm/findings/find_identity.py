@@ -4,6 +4,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "drills"))
+from ddvm.config import time_scale  # noqa: E402
 from guest import Guest  # noqa: E402
 
 NAME = "shared"
@@ -136,6 +137,66 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
             holds(node, pattern, at)
     second.stop(NAME)
     first.stop(NAME)
+
+
+MEMBERS = ["/dev/vda", "/dev/vdb", "/dev/vdc"]
+SUM = f"cat {' '.join(MEMBERS)} | sha256sum"
+
+
+def used_elsewhere(guest, **options):
+    """It is refused at once, with the ids and what to type, and nothing was written."""
+    before = guest.node.run(SUM).out
+    begun = guest.node.run("cat /proc/uptime").out.split()[0]
+    done = guest.command(f"start {NAME}", check=False, **options)
+    assert float(guest.node.run("cat /proc/uptime").out.split()[0]) - float(begun) < 15 * time_scale()
+    refused(done)
+    assert "was used last by another cluster" in done.err, done.err
+    guest.command(f"stop {NAME}", check=False)
+    assert guest.node.run(SUM).out == before, "something was written"
+
+
+def test_T1_another_cluster_on_the_same_disks(make_cluster, stage):
+    """Finding T1: two machines, and then their cluster, see the same disks; the node ids and the stop of the last user look right to each."""
+    del stage
+    cluster = make_cluster(nodes=2, disks=3, size="48M")
+    cluster.boot()
+    one, two = cluster.node(1), cluster.node(2)
+    first, second = daemon(one), daemon(two)                    # without corosync, each with node id 1
+    first.create(NAME, 1, 1, "rotating", MEMBERS, f"--overwrite --yes --region-size {1 << 20}")
+    first.command(f"upgrade {NAME}")
+    first.start(NAME)
+    blocks(one, "before", 0)
+    first.wait_idle(NAME)
+    first.stop(NAME)
+    used_elsewhere(second)
+    refused(second.command(f"rename {NAME} other", check=False))
+    second.command(f"start --adopt --yes {NAME}")
+    holds(two, "before", 0)
+    blocks(two, "alone", 8)
+    second.wait_idle(NAME)
+    second.stop(NAME)
+    used_elsewhere(first)
+    end(first)
+    end(second)
+
+    cluster.start_corosync()
+    first, second = daemon(one), daemon(two)
+    used_elsewhere(first)                                       # by the machine of node 2, without a cluster
+    second.command(f"start --adopt --yes {NAME}")
+    first.start(NAME)                                           # it is the cluster's now
+    for node in (one, two):
+        holds(node, "before", 0)
+        holds(node, "alone", 8)
+    blocks(one, "both", 16)
+    first.stop(NAME)
+    second.stop(NAME)
+    first.start(NAME)                                           # and stays so
+    makes_no_sense = second.command(f"start --adopt --yes {NAME}", check=False)
+    assert makes_no_sense.code != 0 and "2 nodes" in makes_no_sense.err, makes_no_sense.err
+    holds(one, "both", 16)
+    first.stop(NAME)
+    end(first)
+    end(second)
 
 
 def advice_works(cluster, first, second):
