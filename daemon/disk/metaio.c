@@ -175,6 +175,8 @@ void ddr_metaio_close(struct ddr_metaio *m)
 		op = qb_list_entry(iter, struct ddr_meta_op, list);
 		if (!op->flying)
 			op_free(op);	/* it only waited for a tick */
+		else
+			op->waiting = op->flying;	/* and so did the other members */
 	}
 	ddr_members_keep(m->cfg.members, DDR_MEMBERS_META, ddr_metaio_asked(m));
 	ddr_aio_close(m->aio);

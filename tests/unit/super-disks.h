@@ -50,6 +50,7 @@ static struct world {
 	unsigned int cuts;
 	/* the change under way */
 	struct ddr_metaio *meta;
+	struct ddr_members *members;
 	uint64_t now_ms;
 	struct ddr_super next;
 	uint32_t targets, failed;
@@ -148,6 +149,13 @@ static void tear(const struct ddr_aio_req *req)
 						(off_t)(req->offset + s * SECTOR)), SECTOR);
 }
 
+/* Nothing holds the members any more: with them goes the lock that keeps other daemons out. */
+static void let_go(void)
+{
+	assert_int_equal(w.members->refs, 1);
+	ddr_members_put(w.members);
+}
+
 static void power_cut(void)
 {
 	w.cuts++;
@@ -158,6 +166,7 @@ static void power_cut(void)
 	ddr_metaio_close(w.meta);
 	while (w.n_flying)		/* frees the memory, and reports to nobody */
 		end(w.flying[--w.n_flying], -EIO);
+	let_go();
 	w.power = true;
 }
 
@@ -332,7 +341,7 @@ static inline bool change(uint32_t cut)
 
 	w.done = false;
 	assert_int_equal(ddr_metaio_open(&w.meta, &cfg), 0);
-	ddr_members_put(members);
+	w.members = members;
 	submit();
 	for (uint32_t n = 0; !w.done && n < cut; n++) {
 		if (!w.n_flying)	/* a member with one bad copy is read a second time, a second later */
@@ -346,6 +355,7 @@ static inline bool change(uint32_t cut)
 		return false;
 	}
 	ddr_metaio_close(w.meta);
+	let_go();
 	assert_int_equal(w.n_flying, 0);
 	assert_int_equal(w.failed, 0);
 	w.sb = w.next;
