@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The id of this node's cluster (lib/node/cluster.h): stores what the group has, and proposes one if it has none. See link.h.
+ * The id of this node's cluster (lib/node/cluster.h): stores what this node promises, accepts and takes over, and makes an id if it has to. See link.h.
  *
  * Must never: say in the group what is not stored yet.
  */

@@ -14,7 +14,8 @@
  *	adopt	name [cluster]		name: the uuid; no other machine uses its disks: the array of a cluster may be started here. cluster: the id that its
  *					owner pages name
  *	events				data as for status; from then on every event is sent
- *	ping				data: {"version", "module", "alone": node id, without a cluster, "nodes": in the cluster, "verify_reads", "fail_if_no_daemon"}
+ *	ping				data: {"version", "module", "alone": node id, without a cluster, "nodes": in the cluster, "cluster": its id, or that of the
+ *					machine without one; missing: none yet, "verify_reads", "fail_if_no_daemon"}
  */
 #ifndef DDR_DAEMON_IPC_SERVER_H
 #define DDR_DAEMON_IPC_SERVER_H

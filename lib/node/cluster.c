@@ -117,7 +117,7 @@ static bool counted_before(const struct ddr_group *g, unsigned int at)
 	return false;
 }
 
-/* Any two groups that have so many votes have a node in common. With two_node one vote is quorum for corosync, but here it is not enough. */
+/* If two groups have enough votes, a node is in both. With two_node corosync needs one vote for quorum; here both nodes are needed. */
 static bool enough(const struct ddr_group *g, const struct ddr_node_verdict *votes)
 {
 	uint64_t sum = 0;

@@ -3,14 +3,14 @@
  * The random id of the cluster, by which its arrays are told from those of others. Part of group.c, which calls what stands here.
  *
  * Each node stores the id, and says in HELLO what it has stored: so what is said outlives a crash. An id that is *agreed* is given up for another
- * cluster's only, so whoever uses it must be sure that no crash brings another one. That is a consensus among nodes of which some are always
- * missing, and it is found as in Paxos (L. Lamport, "The Part-Time Parliament", 1998):
+ * cluster's only. Arrays record it, so no crash may bring the same nodes to agree on a second one, although some nodes are always missing. That is a
+ * consensus, and it is found as in Paxos (L. Lamport, "The Part-Time Parliament", 1998):
  * - A *ballot* is a number for the processes that are in the group together: one more than any of them has promised. When one comes or goes, there is
  *   another ballot.
  * - Each stores that it *promises* the ballot, and accepts no lower one from then on.
  * - When all have promised, they *accept* an id under this ballot: of the ids accepted by any of them before, the one with the highest ballot. If there is none,
  *   the lowest process makes one, and the others take that.
- * - When all have accepted, the id is agreed. Whoever has said so is believed.
+ * - When all have accepted, the id is agreed. Other nodes take an agreed id from any HELLO that has one.
  * All this needs the votes of more than half of the nodes *whose daemons take part*: then any two such groups have a node in common, which remembers.
  *
  * Nodes that join without an id take the group's. If several agreed ids meet in a quorate group, all take that of the lowest node that has one, and

@@ -202,7 +202,7 @@ static void found(struct ddr_array *a, enum ddr_event event, uint32_t member, ui
 }
 
 /* The last findings are kept, each place once. */
-/* Finding T1: who waits for the start is told the ids, and the event is as it came. */
+/* Finding T1: the reason that the command prints has both ids; the event has the state machine's text. */
 static void an_array_of_another_cluster_is_refused_with_the_ids(void **state)
 {
 	struct ddr_array a = stopping();

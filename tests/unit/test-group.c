@@ -532,7 +532,7 @@ static void hello_in(uint32_t node, uint32_t pid, struct ddr_cluster_ids ids, ui
 	send_all();
 }
 
-/* What this node has to store, if each of five nodes has a vote. */
+/* What this node has to store, if each node has one vote. */
 static enum ddr_cluster_step next_step(uint32_t quorum, struct ddr_cluster_ids *ids)
 {
 	struct ddr_node_verdict votes = { .quorum = quorum };
