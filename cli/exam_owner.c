@@ -163,7 +163,7 @@ static struct json_object *json_haunted(const struct ddr_owners *owners, const s
 	add(o, "since", json_object_new_uint64(h->since));
 	add(o, "settle", json_object_new_int64(h->settle));
 	add(o, "unanswered", json_object_new_uint64(h->unanswered));
-	add(o, "more", json_object_new_boolean(h->flags & DDR_HAUNTED_F_MORE));
+	add(o, "more", json_object_new_boolean((h->flags & DDR_HAUNTED_F_MORE) != 0));
 	for (uint32_t d = 0; d < DDR_MAX_DEBTORS; d++) {
 		struct json_object *node;
 

@@ -39,14 +39,14 @@ static void failed(struct ddr_ident *i, int error)
 static void run(struct ddr_worker *w)
 {
 	struct ddr_ident *i = ddr_worker_of(w, struct ddr_ident, worker);
-	char text[DDR_IDENTITY_MAX];
 
-	i->result = ddr_ident_write(i->dir, text, ddr_identity_format(&i->next, text));
+	i->result = ddr_ident_write(i->dir, i->text, i->len);
 }
 
 static void done(struct ddr_worker *w)
 {
 	struct ddr_ident *i = ddr_worker_of(w, struct ddr_ident, worker);
+	char text[DDR_IDENTITY_MAX];
 
 	i->writing = false;
 	if (i->result) {
@@ -54,7 +54,7 @@ static void done(struct ddr_worker *w)
 		return;
 	}
 	i->refusal = 0;
-	if (memcmp(&i->next, &i->id, sizeof(i->id)) != 0) {
+	if (ddr_identity_format(&i->id, text) != i->len || memcmp(text, i->text, i->len) != 0) {
 		store(i);
 		return;
 	}
@@ -69,7 +69,7 @@ static void store(struct ddr_ident *i)
 
 	if (i->writing || i->fixed)
 		return;
-	i->next = i->id;
+	i->len = ddr_identity_format(&i->id, i->text);
 	i->worker.run = run;
 	i->worker.done = done;
 	ret = ddr_worker_start(&i->worker, i->loop);

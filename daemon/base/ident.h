@@ -26,7 +26,8 @@ struct ddr_ident {
 	char dir[DDR_CONF_PATH_MAX];
 	struct ddr_worker worker;	/* writes */
 	bool writing;
-	struct ddr_identity next;	/* what it writes */
+	char text[DDR_IDENTITY_MAX];	/* what it writes */
+	size_t len;
 	int result;
 	int refusal;			/* the last error that was logged */
 	qb_loop_timer_handle retry;

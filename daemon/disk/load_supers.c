@@ -99,6 +99,14 @@ static void take_picture(struct picture *p, const struct ddr_load_supers *all)
 	}
 }
 
+static bool is_same(const struct picture *p, const struct picture *q)
+{
+	for (size_t i = 0; i < p->n && i < q->n; i++)
+		if (p->at[i].place != q->at[i].place || p->at[i].generation != q->at[i].generation || p->at[i].seq != q->at[i].seq)
+			return false;
+	return p->n == q->n;
+}
+
 static bool is_level(const struct picture *p)
 {
 	for (size_t i = 1; i < p->n; i++)
@@ -125,7 +133,7 @@ int ddr_load_supers_settle(struct ddr_load *l, struct ddr_load_supers *all, uint
 		if (ddr_load_supers_read(l, all, 0, but))
 			return -1;
 		take_picture(&now, all);
-		if (is_level(&now) || memcmp(&before, &now, sizeof(now)) == 0)
+		if (is_level(&now) || is_same(&before, &now))
 			return 1;
 		qb_log(LOG_INFO, "array '%s': another node changed the superblocks while they were read; reading them again", l->members->array);
 		nanosleep(&pause, NULL);

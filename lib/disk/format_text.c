@@ -208,6 +208,10 @@ void ddr_owner_name(char to[DDR_NODE_NAME], const char *name)
 {
 	size_t n = strnlen(name, DDR_NODE_NAME - 1);
 
-	for (size_t i = 0; i < DDR_NODE_NAME; i++)
-		to[i] = i >= n ? 0 : name[i] < ' ' || name[i] > '~' ? '?' : name[i];
+	memset(to, 0, DDR_NODE_NAME);
+	for (size_t i = 0; i < n; i++) {
+		to[i] = name[i];
+		if (to[i] < ' ' || to[i] > '~')
+			to[i] = '?';
+	}
 }

@@ -200,7 +200,7 @@ size_t ddr_identity_format(const struct ddr_identity *id, char text[DDR_IDENTITY
 	n = add_ballot(text, n, "ballot", id->cluster.ballot);
 	m = snprintf(last, sizeof(last), "crc32c %08" PRIx32 "\n", ddr_crc32c(text, (size_t)n));
 	memcpy(text + n, last, (size_t)m);
-	return (size_t)(n + m);
+	return (size_t)n + (size_t)m;
 }
 
 /* ---- whose it is ------------------------------------------------------------------- */

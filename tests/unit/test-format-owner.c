@@ -199,7 +199,7 @@ static void test_another_change_of_the_same_seq(void **state)
 struct row {
 	const char *what;
 	uint32_t page, offset;
-	uint8_t size;
+	uint16_t size;
 	uint64_t value;
 	enum ddr_format_error want;
 };
