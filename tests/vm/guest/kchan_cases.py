@@ -8,11 +8,12 @@ with a traceback.
 import sys
 
 import kchan_control
+import kchan_daemons
 import kchan_grants
 import kchan_hostile
 import kchan_suspend
 
-MODULES = (kchan_control, kchan_grants, kchan_hostile, kchan_suspend)
+MODULES = (kchan_control, kchan_daemons, kchan_grants, kchan_hostile, kchan_suspend)
 
 
 def main():

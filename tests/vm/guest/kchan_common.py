@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the cases of the channel share. See kchan_cases.py."""
 import contextlib
+import mmap
 import os
 import subprocess
 import uuid
 
-from kchan import Array, GRANT, IO, LOCK, wait_for
+from kchan import Array, BLOCK, GRANT, IO, LOCK, wait_for
 
 RB = 256        # blocks in a region of the usual array
 
@@ -38,3 +39,15 @@ def written(a, ch, region, data=0x11):
     grant(ch, r)
     assert w.done() == 0
     return r
+
+
+def member_bytes(a, block, blocks):
+    """What the members hold of a range, past every cache."""
+    out = []
+    for device in a.devices:
+        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+        area = mmap.mmap(-1, blocks * BLOCK // 2)
+        assert os.preadv(fd, [area], a.offset * 512 + block * BLOCK // 2) == len(area)
+        out.append(bytes(area))
+        os.close(fd)
+    return out

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cases: grants, exclusive ranges, and daemons that go while both are held. See kchan_cases.py."""
+"""Cases: grants and exclusive ranges. See kchan_cases.py."""
 import errno
-import os
 import random
-import signal
 import time
 
-import kchan
-from kchan import (BLOCK, CLOSED, CONFIG, Channel, DRAIN, DRAINED, Daemon, ENABLE, F_AHEAD, F_RESENT, GRANT,
-                   IO, KC_AHEAD, KC_TIMEOUT_MS, LOCK, PING, PONG, REAP, REAPED, REFUSE, RELEASE, Server, fio, fio_ends, wait_for)
-from kchan_common import RB, array, grant, stops, written
+from kchan import (CLOSED, CONFIG, Channel, DRAIN, DRAINED, ENABLE, F_AHEAD, F_RESENT, GRANT, IO, KC_AHEAD,
+                   LOCK, REAP, REAPED, REFUSE, RELEASE, Server, fio, fio_ends)
+from kchan_common import RB, array, grant, written, member_bytes
 
 # ---- grants -----------------------------------------------------------------------------------
 
@@ -192,18 +189,6 @@ def case_not_before_held():
 
 # ---- EX ---------------------------------------------------------------------------------------
 
-def member_bytes(a, block, blocks):
-    """What the members hold of a range, past every cache."""
-    out = []
-    for device in a.devices:
-        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
-        area = kchan.mmap.mmap(-1, blocks * BLOCK // 2)
-        assert os.preadv(fd, [area], a.offset * 512 + block * BLOCK // 2) == len(area)
-        out.append(bytes(area))
-        os.close(fd)
-    return out
-
-
 def case_drain():
     """EX blocks what overlaps it and nothing else."""
     with array() as a:
@@ -347,107 +332,4 @@ def case_drain_rebind():
         assert w.done() == 0
         ch.send(DRAIN, seq=1, start=0, count=a.blocks)
         ch.until(DRAINED, seq=1)
-        ch.close()
-
-
-# ---- daemons that go ------------------------------------------------------------------------------
-
-def under_way(a):
-    """Reads and writes that the members have not ended yet."""
-    total = 0
-    for device in a.devices:
-        with open(f"/sys/block/{os.path.basename(device)}/inflight", encoding="ascii") as f:
-            total += sum(map(int, f.read().split()))
-    return total
-
-
-def case_daemon_death(timeout_ms):
-    """kill -9 under load: writes to granted regions continue, within the bound; nothing fails, nothing is lost."""
-    timeout = int(timeout_ms) / 1000
-    with array() as a:
-        d = Daemon(a, int(timeout_ms))
-        half = a.blocks * BLOCK // 2
-        job = fio(a, int(timeout) + 10, jobs=1, size=half // 2)
-        time.sleep(2)
-        assert IO(a.path, a.blocks // 2, 1).done() == 0
-        before = stops(a)
-        d.kill()
-        died = time.monotonic()
-        wait_for(lambda: a.status()[7] == "detached", 10)
-        assert IO(a.path, a.blocks // 2 + 1, 1).done() == 0     # granted: continues
-        new = IO(a.path, a.blocks - 1, 1)                       # not granted: waits
-        new.waits(0.2)
-        assert time.monotonic() - died < timeout - 0.3, "too slow a machine for this timeout"
-        wait_for(lambda: stops(a) > before, timeout + 60)
-        w = IO(a.path, a.blocks // 2 + 2, 1)
-        w.waits()                                               # the bound is over
-        assert IO(a.path, a.blocks // 2 + 2).done() == 0        # reads continue
-        wait_for(lambda: under_way(a) == 0)
-        before = [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)]
-        time.sleep(0.5)
-        assert [member_bytes(a, b, 512) for b in range(0, a.blocks // 4, 512)] == before, "somebody writes"
-        assert job.poll() is None
-        d = Daemon(a, int(timeout_ms))
-        assert w.done() == new.done() == 0
-        fio_ends(job, 60)
-        d.kill()
-
-
-def case_daemon_deaths(rounds):
-    """Again and again, faster than the bound: fio notices nothing."""
-    with array() as a:
-        d = Daemon(a, 10000)
-        job = fio(a, 2 + int(rounds))
-        for _ in range(int(rounds)):
-            time.sleep(0.7)
-            d.kill()
-            time.sleep(random.uniform(0, 0.5))
-            d = Daemon(a, 10000)
-        fio_ends(job, 90 + int(rounds) * 5)
-        d.kill()
-
-
-def case_daemon_hung():
-    """A daemon that is silent counts as gone, and is back with its next message."""
-    with array() as a:
-        d = Daemon(a, 8000)
-        assert IO(a.path, 0, 1).done() == 0
-        d.signal(signal.SIGSTOP)
-        assert IO(a.path, 1, 1).done() == 0
-        wait_for(lambda: a.status()[7] == "detached", 60)
-        w = IO(a.path, 2, 1)
-        w.waits()
-        assert IO(a.path, 2).done() == 0
-        d.signal(signal.SIGCONT)
-        assert w.done() == 0
-        assert a.status()[7] == "attached"
-        d.kill()
-
-
-def case_not_enabled_is_no_daemon():
-    """A daemon that attaches and does not get ready does not keep old member states alive."""
-    with array() as a:
-        ch = a.attach()
-        written(a, ch, 0)
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=3000)
-        ch.close()
-        before = stops(a)
-        ch = a.attach(timeout_ms=600000, enable=False)      # what it reports of itself counts once it is ready
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=500000)
-        end = time.monotonic() + 60
-        while stops(a) == before:
-            assert time.monotonic() < end
-            ch.send(PING, seq=1)
-            ch.until(PONG, seq=1)
-            time.sleep(0.05)
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
-        ch.send(PING, seq=1)
-        ch.until(PONG, seq=1)
-        assert a.status()[7] == "attached"
-        w = IO(a.path, 0, 1)
-        for _ in range(5):
-            w.waits(0.1)
-            ch.send(PING, seq=2)
-        a.enable(ch)
-        assert w.done() == 0
         ch.close()
