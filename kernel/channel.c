@@ -111,7 +111,7 @@ static bool ddr_channel_readable(struct ddr_channel *ch)
 	if (state == DDR_CH_STALE || READ_ONCE(a->gone))
 		return true;
 	return READ_ONCE(ch->out_pos) < READ_ONCE(ch->out_n) || ddr_region_pending(a) ||
-	       READ_ONCE(ch->session.pong_due) ||
+	       READ_ONCE(ch->session.pong_due) || ddr_channel_stopped(ch) ||
 	       !list_empty(&ch->ready) || !list_empty(&a->records) ||
 	       test_bit(DDR_A_SUSPENDED, &a->flags) != READ_ONCE(ch->told_suspended);
 }
@@ -193,8 +193,8 @@ static int ddr_write_batch(struct ddr_channel *ch, unsigned int n, size_t *done,
 		r = -ESTALE;
 	else if (a->gone)
 		r = -ENODEV;
-	else
-		ddr_array_heard(a, ch->session.enabled);
+	else if (!ddr_array_heard(a, ch->session.enabled))
+		r = -ETIME;	/* decided before the silence that ends here */
 	for (i = 0; i < n && !r && *budget > 0; i++) {
 		r = ddr_command_run(a, &ch->session, &ch->in[i], budget);
 		*done += !r;

@@ -34,6 +34,7 @@ struct ddr_channel {
 	struct list_head	ready;		/* struct ddr_krec to stage; under array->lock */
 	struct ddr_session	session;
 	bool			told_suspended;
+	u32			told_stops;	/* a->stops when STOPPED was staged last */
 
 	/* control; under ddr_controls_lock */
 	struct list_head	controls;
@@ -69,6 +70,15 @@ void ddr_channel_exit(void);
  * their number. Call ddr_region_sent() once they were read.
  */
 unsigned int ddr_channel_fill(struct ddr_channel *ch);
+
+/* STOPPED is due: writes wait for the next ENABLE of a daemon that has sent one. Any context. */
+static inline bool ddr_channel_stopped(struct ddr_channel *ch)
+{
+	struct ddr_array *a = ch->array;
+
+	return READ_ONCE(ch->session.enabled) && test_bit(DDR_A_WRITES_STOPPED, &a->flags) &&
+	       READ_ONCE(a->stops) != READ_ONCE(ch->told_stops);
+}
 
 /* ---- command.c ------------------------------------------------------------------- */
 

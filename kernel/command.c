@@ -67,7 +67,7 @@ static int ddr_cmd_enable(struct ddr_array *a, struct ddr_session *s, const stru
 		return -EBUSY;
 	s->enabled = true;
 	ddr_range_release_orphans(a);
-	ddr_array_enable(a, s->tables);
+	ddr_array_enable(a, s->tables, rec->flags & DDR_F_READS);
 	return 0;
 }
 
@@ -188,7 +188,7 @@ static const struct ddr_command ddr_commands[] = {
 	[(type) - DDR_U_MEMBER] = { .run = fn, .fields = has, .flags = may }
 	DDR_CMD(DDR_U_MEMBER, ddr_cmd_member,
 		DDR_HAS_SEQ | DDR_HAS_START | DDR_HAS_MEMBER | DDR_HAS_ARG0, 0),
-	DDR_CMD(DDR_U_ENABLE, ddr_cmd_enable, 0, 0),
+	DDR_CMD(DDR_U_ENABLE, ddr_cmd_enable, 0, DDR_F_READS),
 	DDR_CMD(DDR_U_GRANT, ddr_cmd_grant, DDR_MAY_SEQ | DDR_HAS_RANGE, 0),
 	DDR_CMD(DDR_U_REFUSE, ddr_cmd_refuse, DDR_MAY_SEQ | DDR_HAS_RANGE | DDR_HAS_STATUS, 0),
 	DDR_CMD(DDR_U_REAP, ddr_cmd_reap, DDR_HAS_SEQ | DDR_HAS_COUNT, 0),

@@ -170,8 +170,11 @@ struct ddr_member {
  *			cleared: a bind; the next system call of the daemon (heard.c)
  *			with FAIL_NO_DAEMON: ends, with an error, what would wait for the daemon
  * WRITES_STOPPED L	set: the timer of rule 7, a daemon that sent ENABLE is silent (heard.c)
- *			cleared: ENABLE; the next system call of a daemon that sent it (heard.c)
+ *			cleared: ENABLE (heard.c)
  *			stops writes and flushes, including those that have sent a part already
+ * READS_STOPPED L	set: together with WRITES_STOPPED, if that ENABLE had DDR_F_READS (heard.c)
+ *			cleared: ENABLE (heard.c)
+ *			stops reads
  * KILLED		set: KILL (sweep.c); never cleared
  *			stops all I/O, and ends it with an error
  * NOFLUSH_SUSPEND	set: presuspend; cleared: presuspend_undo (sweep.c), resume (active.c)
@@ -193,8 +196,9 @@ enum {
 	DDR_A_FROZEN_WRITES,
 	DDR_A_FROZEN_READS,
 	DDR_A_DETACHED,		/* no daemon, or it was silent for longer than the timeout */
-	/* a daemon that sent ENABLE was silent for the timeout: rule 7 */
+	/* a daemon that sent ENABLE was silent for the timeout: rule 7; reads, if it asked for that */
 	DDR_A_WRITES_STOPPED,
+	DDR_A_READS_STOPPED,
 	DDR_A_KILLED,		/* permanent: all I/O fails */
 	DDR_A_NOFLUSH_SUSPEND,	/* park lists were handed back to dm; later arrivals too */
 	DDR_A_FLUSH_SUSPEND,	/* a suspend waits for all bios */
@@ -284,6 +288,9 @@ struct ddr_array {
 	unsigned long		heard;
 	/* the same, of a daemon that has sent ENABLE since its bind */
 	unsigned long		served;
+	/* when writes stop, reads do: the last ENABLE had DDR_F_READS; under lock */
+	bool			stops_reads;
+	u32			stops;		/* how often WRITES_STOPPED was set; under lock */
 	struct workqueue_struct	*io_wq;		/* reconstruction, completion with errors */
 	/* channel answers, release of parked bios; nothing on it sleeps for memory or for I/O */
 	struct workqueue_struct	*ctl_wq;

@@ -3,10 +3,11 @@
  * The gate that every bio passes first, and the list of those that wait at it.
  *
  * The gate parks a bio while the state is incomplete (no ENABLE yet), while the daemon has
- * frozen the array, and, for writes, once the daemon was silent for longer than its timeout
- * (rule 7: a kernel without its daemon stops within a limited time). Only a daemon that has sent
- * ENABLE since its bind extends that time: one that attaches and does not become ready must not
- * keep old member states in use.
+ * frozen the array, and, for writes, and for reads if the daemon asked for it, once the daemon was
+ * silent for longer than its timeout (rule 7: a kernel without its daemon stops within a limited
+ * time). Only a daemon that has sent ENABLE since its bind extends that time: one that attaches and
+ * does not become ready must not keep old member states in use. Only its next ENABLE opens the gate
+ * again: what it does first after a silence, it may have decided before.
  *
  * And what all waiting has in common, here, for a region, for a range, for an answer. A place that
  * lets I/O wait asks ddr_wait_begin() under the lock of its own list; code that sets one of the
@@ -116,7 +117,7 @@ static inline bool ddr_flags_admit(unsigned long flags, bool write)
 	if (write)
 		stop |= BIT(DDR_A_FROZEN_WRITES) | BIT(DDR_A_WRITES_STOPPED);
 	else
-		stop |= BIT(DDR_A_FROZEN_READS);
+		stop |= BIT(DDR_A_FROZEN_READS) | BIT(DDR_A_READS_STOPPED);
 	return (flags & (stop | BIT(DDR_A_ENABLED))) == BIT(DDR_A_ENABLED);
 }
 

@@ -54,6 +54,9 @@ static bool ddr_deadline_check(struct ddr_array *a)
 	if (test_bit(DDR_A_ENABLED, &a->flags) && !test_bit(DDR_A_WRITES_STOPPED, &a->flags) &&
 	    time_after_eq(now, a->served + a->served_timeout)) {
 		set_bit(DDR_A_WRITES_STOPPED, &a->flags);
+		if (a->stops_reads)
+			set_bit(DDR_A_READS_STOPPED, &a->flags);
+		a->stops++;
 		stopped = true;
 	}
 	ddr_deadline_arm(a);
@@ -62,7 +65,10 @@ static bool ddr_deadline_check(struct ddr_array *a)
 	if (hung)
 		DMWARN("%s: ddraidd has not answered for %u ms", a->label,
 		       jiffies_to_msecs(a->timeout));
-	if (stopped)
+	if (stopped && test_bit(DDR_A_READS_STOPPED, &a->flags))
+		DMWARN("%s: no daemon serves the array, reads and writes wait; start ddraidd",
+		       a->label);
+	else if (stopped)
 		DMWARN("%s: no daemon serves the array, writes wait; start ddraidd", a->label);
 	return hung;
 }
@@ -115,19 +121,15 @@ void ddr_array_set_timeout(struct ddr_array *a, unsigned int timeout_ms, bool en
 	spin_unlock_irq(&a->lock);
 }
 
-void ddr_array_heard(struct ddr_array *a, bool enabled)
+bool ddr_array_heard(struct ddr_array *a, bool enabled)
 {
-	bool back = false;
+	bool back;
 
 	spin_lock_irq(&a->lock);
 	a->heard = jiffies;
-	if (test_and_clear_bit(DDR_A_DETACHED, &a->flags))
-		back = true;
-	if (enabled) {
+	if (enabled)
 		a->served = a->heard;
-		if (test_and_clear_bit(DDR_A_WRITES_STOPPED, &a->flags))
-			back = true;
-	}
+	back = test_and_clear_bit(DDR_A_DETACHED, &a->flags);
 	if (back)
 		ddr_deadline_arm(a);
 	spin_unlock_irq(&a->lock);
@@ -135,9 +137,10 @@ void ddr_array_heard(struct ddr_array *a, bool enabled)
 		DMINFO("%s: the daemon is back", a->label);
 		ddr_array_kick(a);
 	}
+	return !back;
 }
 
-void ddr_array_enable(struct ddr_array *a, u32 tables)
+void ddr_array_enable(struct ddr_array *a, u32 tables, bool stops_reads)
 {
 	spin_lock_irq(&a->lock);
 	if (tables == a->tables)
@@ -145,7 +148,9 @@ void ddr_array_enable(struct ddr_array *a, u32 tables)
 	a->heard = jiffies;
 	a->served = a->heard;
 	a->served_timeout = a->timeout;
+	a->stops_reads = stops_reads;
 	clear_bit(DDR_A_WRITES_STOPPED, &a->flags);
+	clear_bit(DDR_A_READS_STOPPED, &a->flags);
 	set_bit(DDR_A_ENABLED, &a->flags);
 	ddr_deadline_arm(a);
 	spin_unlock_irq(&a->lock);

@@ -3,7 +3,7 @@
  * Records for the daemon: those embedded in the objects that they are about (struct ddr_krec),
  * those made from the words and sets of regions when the daemon reads (HELD, LOCK, CLOSED,
  * REAPED; region.c describes the life of a word, and why CLOSED is a proof), those of the
- * channel itself (SUSPEND, PONG); and their order.
+ * channel itself (SUSPEND, STOPPED, PONG); and their order.
  *
  * Must never: need memory; lose a record while its daemon is bound; send a LOCK before the
  * CLOSED of the same region was read.
@@ -277,6 +277,12 @@ static unsigned int ddr_fill_state(struct ddr_channel *ch, struct ddr_rec *rec, 
 			.type = DDR_K_SUSPEND, .status = suspended, .member = DDR_NO_MEMBER,
 		};
 		ch->told_suspended = suspended;
+	}
+	if (ddr_channel_stopped(ch) && k < n) {
+		WRITE_ONCE(ch->told_stops, READ_ONCE(ch->array->stops));
+		rec[k++] = (struct ddr_rec) {
+			.type = DDR_K_STOPPED, .member = DDR_NO_MEMBER,
+		};
 	}
 	if (ch->session.pong_due && k < n) {
 		rec[k++] = (struct ddr_rec) {

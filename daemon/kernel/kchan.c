@@ -190,6 +190,10 @@ void ddr_kchan_flush(struct ddr_kchan *c)
 			return;
 		} else if (done < 0 && errno == EINTR) {
 			continue;
+		} else if (done < 0 && errno == ETIME) {
+			/* this process was stopped since it decided to write; whether it may go on is asked again, from the loop */
+			poll_out(c, true);
+			return;
 		} else if (done < 0 && errno == ENODEV) {
 			c->deaf = true;		/* the remaining records come first, then the end of file */
 		} else if (done < 0 && (errno == ESTALE || errno == EPIPE)) {

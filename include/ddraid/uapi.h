@@ -23,7 +23,7 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		7u
+#define DDR_ABI_VERSION		8u
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
@@ -64,10 +64,11 @@ enum ddr_rec_type {
 					 * node); the bio waits for DDR_U_RESOLVE seq */
 	DDR_K_SUSPEND	= 25,		/* the mapped device was suspended (status 1) or resumed (status 0) */
 	DDR_K_PONG	= 26,		/* answer to PING seq */
+	DDR_K_STOPPED	= 27,		/* this daemon was silent for its timeout: writes (or reads and writes) wait for its next ENABLE */
 
 	/* channel, daemon to kernel */
 	DDR_U_MEMBER	= 64,		/* member: state arg[0] (enum ddr_kmember), start: cursor in blocks; seq: answered by APPLIED */
-	DDR_U_ENABLE	= 65,		/* the state is complete: parked I/O may run */
+	DDR_U_ENABLE	= 65,		/* the state is complete: parked I/O may run. DDR_F_READS: if this daemon is silent later, reads stop like writes */
 	DDR_U_GRANT	= 66,		/* answer to LOCK seq (or unasked, seq 0): regions start..+count may be written */
 	DDR_U_REFUSE	= 67,		/* answer to LOCK seq (or to all, seq 0): the waiting writes fail with status */
 	DDR_U_REAP	= 68,		/* close up to count grants that were not used since the last REAP; answered by CLOSED..., REAPED seq */

@@ -38,6 +38,7 @@ void ddr_sm_detached(struct ddr_sm *sm)
 		return;
 	sm->kernel.state = DDR_K_GONE;
 	sm->kernel.enabled = false;
+	sm->kernel.stopped = false;
 	sm->kernel.freeze_told = false;
 	sm->kernel.applying = 0;
 	sm->kernel.bits = false;
@@ -122,15 +123,27 @@ static void tell_suspects(struct ddr_sm *sm)
 	out->a = sm->shared.n_suspect;
 }
 
+/*
+ * In a cluster a kernel whose daemon is silent stops reads, too: meanwhile the others may have failed a member, or this node, which its kernel
+ * does not know (rule L8).
+ */
+static void enable(struct ddr_sm *sm)
+{
+	ddr_sm_rec(sm, DDR_U_ENABLE, 0, 0, 0)->flags = sm->shared.cluster ? DDR_F_READS : 0;
+	sm->kernel.enabled = true;
+	sm->kernel.stopped = false;
+}
+
 void ddr_sm_enable_pump(struct ddr_sm *sm)
 {
 	if (!ddr_sm_running(sm) || !ddr_sm_room(sm, 4))
 		return;
 	if (!sm->kernel.enabled && !sm->kernel.bits && ddr_sm_members_told(sm) && ddr_sm_ex_may_enable(sm)) {
-		ddr_sm_rec(sm, DDR_U_ENABLE, 0, 0, 0);
-		sm->kernel.enabled = true;
+		enable(sm);
 		sm->again = true;
 	}
+	if (sm->kernel.enabled && sm->kernel.stopped)
+		enable(sm);
 	if (sm->kernel.enabled && !sm->own.ready_told) {
 		sm->own.ready_told = true;
 		ddr_sm_event(sm, DDR_EV_READY, NULL);
@@ -172,6 +185,7 @@ void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec)
 	case DDR_K_ERROR: ddr_sm_kerror(sm, rec); return;
 	case DDR_K_MISMATCH: ddr_sm_kmismatch(sm, rec); return;
 	case DDR_K_APPLIED: ddr_sm_member_applied(sm, rec); return;
+	case DDR_K_STOPPED: sm->kernel.stopped = true; return;
 	case DDR_K_SUSPEND:
 	case DDR_K_PONG: return;
 	}

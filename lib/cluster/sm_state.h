@@ -147,6 +147,7 @@ struct ddr_sm_kernel {
 	uint64_t declared;		/* regions in HELD so far */
 	bool same;			/* the instance that was attached before */
 	bool enabled, frozen;		/* as told to it */
+	bool stopped;			/* it said that this daemon was silent for too long: its I/O waits for another ENABLE */
 	bool freeze_told;		/* it may still be frozen for an earlier daemon */
 	uint8_t sent[DDR_UAPI_PLACES];	/* enum ddr_kmember told, 0xff: nothing */
 	uint8_t sent_of[DDR_UAPI_PLACES];	/* of which member */

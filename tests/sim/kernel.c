@@ -557,6 +557,8 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 		op->state = OP_FREE;
 		return true;
 	}
+	if (k->stopped && (k->stops_reads || (op->kind != OP_READ && op->kind != OP_MISMATCH)))
+		return false;
 	switch (op->state) {
 	case OP_ADMIT:
 		if (!k->enabled || k->frozen || k->suspended || k->unjudged)
@@ -624,6 +626,7 @@ void kernel_run(struct sim *s, struct kernel *k)
 {
 	bool again = true;
 
+	kernel_judge_silence(s, k);
 	while (again) {
 		again = false;
 		for (uint32_t i = 0; i < SIM_MAX_OPS; i++)

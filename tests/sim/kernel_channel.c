@@ -87,7 +87,10 @@ void kernel_bind(struct sim *s, struct kernel *k)
 {
 	uint64_t held = 0;
 
+	kernel_judge_silence(s, k);
 	k->attached = true;
+	k->serves = k->lapsed = false;
+	k->heard = s->now;
 	k->n_queue = 0;
 	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++) {
 		x->used &= x->drained;
@@ -107,6 +110,45 @@ void kernel_bind(struct sim *s, struct kernel *k)
 	for (struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
 		if (op->state == OP_ERROR && op->kind == OP_MISMATCH)
 			kernel_tell_mismatch(s, k, op);
+}
+
+/* ---- is the daemon alive? ------------------------------------------------------ */
+
+void kernel_judge_silence(struct sim *s, struct kernel *k)
+{
+	k->lapsed |= k->attached && k->timeout && s->now - k->heard >= k->timeout;
+	if (!k->enabled || k->stopped || !k->served_timeout || s->now - k->served < k->served_timeout)
+		return;
+	sim_trace(s, "kernel: the daemon is silent, %swrites stop", k->stops_reads ? "reads and " : "");
+	k->stopped = true;
+	k->told_stop = false;
+	s->stats[STAT_SILENCES]++;
+}
+
+bool kernel_heard(struct sim *s, struct kernel *k)
+{
+	struct ddr_rec rec = { .type = DDR_K_STOPPED, .member = DDR_NO_MEMBER };
+	bool lapsed;
+
+	kernel_judge_silence(s, k);
+	lapsed = k->lapsed;
+	k->lapsed = false;
+	k->heard = s->now;
+	if (!k->serves)
+		return !lapsed;
+	k->served = s->now;
+	if (k->stopped && !k->told_stop) {
+		k->told_stop = true;
+		kernel_tell(s, k, &rec);
+	}
+	return !lapsed;
+}
+
+void kernel_set_timeout(struct kernel *k, uint64_t ms)
+{
+	k->timeout = ms;
+	if (k->serves)
+		k->served_timeout = ms;
 }
 
 /* ---- records of the daemon ----------------------------------------------------- */
@@ -258,9 +300,13 @@ static void refuse(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		k->asked[r] = false;
 }
 
-static void enable(struct kernel *k)
+static void enable(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 {
-	k->enabled = true;
+	k->enabled = k->serves = true;
+	k->stopped = false;
+	k->stops_reads = rec->flags & DDR_F_READS;
+	k->served = s->now;
+	k->served_timeout = k->timeout;
 	k->unjudged = false;
 	for (struct kex *x = k->ex; x < k->ex + SIM_MAX_EX; x++)
 		x->used &= !x->old;
@@ -285,7 +331,7 @@ void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec)
 		sim_violation(s, "a record that the kernel would refuse, type %u", rec->type);
 	switch (rec->type) {
 	case DDR_U_MEMBER: member(s, k, rec); break;
-	case DDR_U_ENABLE: enable(k); break;
+	case DDR_U_ENABLE: enable(s, k, rec); break;
 	case DDR_U_GRANT: grant(s, k, rec); break;
 	case DDR_U_REFUSE: refuse(s, k, rec); break;
 	case DDR_U_REAP: reap(s, k, rec); break;

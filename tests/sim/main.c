@@ -58,7 +58,7 @@ static void cells_print(void)
 /* Returns true if no rule was broken. */
 static bool run(struct sim *s, const struct options *o)
 {
-	uint64_t stats[24] = { 0 };
+	uint64_t stats[STATS] = { 0 };
 
 	for (uint64_t seed = o->first; seed <= o->last; seed++) {
 		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only })) {
@@ -66,7 +66,7 @@ static bool run(struct sim *s, const struct options *o)
 				shrink_seed(seed, o->events, o->nodes, o->rules_only, o->shrink, stdout);
 			return false;
 		}
-		for (int i = 0; i < 24; i++)
+		for (int i = 0; i < STATS; i++)
 			stats[i] += s->stats[i];
 	}
 	if (o->quiet)

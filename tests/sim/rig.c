@@ -145,6 +145,7 @@ static const char *record_name(uint32_t type)
 	case DDR_K_ERROR: return "ERROR";
 	case DDR_K_APPLIED: return "APPLIED";
 	case DDR_K_MISMATCH: return "MISMATCH";
+	case DDR_K_STOPPED: return "STOPPED";
 	case DDR_U_MEMBER: return "MEMBER";
 	case DDR_U_ENABLE: return "ENABLE";
 	case DDR_U_GRANT: return "GRANT";
@@ -196,6 +197,9 @@ const char *rig_record(const struct ddr_rec *rec, char *buf, size_t size)
 		say(&l, " seq=%llu", rec->seq);
 		break;
 	case DDR_U_ENABLE:
+		say(&l, "%s", rec->flags & DDR_F_READS ? " stops-reads" : "");
+		return buf;
+	case DDR_K_STOPPED:
 	case DDR_U_THAW:
 	case DDR_U_REAP:
 		return buf;

@@ -159,6 +159,12 @@ struct kernel {
 	uint64_t blocks;		/* of its table */
 	bool unjudged;			/* a longer table: everything waits until ENABLE */
 	bool attached, enabled, frozen, killed;
+	/* rule 7, for a daemon with a timeout; all times in ms */
+	uint64_t timeout, heard;	/* of the bound daemon */
+	uint64_t served_timeout, served;	/* of the last one that sent ENABLE */
+	bool serves;			/* the bound daemon has sent ENABLE */
+	bool lapsed;			/* it was silent for its timeout, and nothing was heard since */
+	bool stopped, stops_reads, told_stop;
 	uint8_t disk[DDR_UAPI_PLACES];	/* its table: the member at each place; SIM_NOBODY: no replacement. All masks of the kernel are of places */
 	uint32_t shadow_place;		/* the place that is being replaced */
 	bool suspended;			/* a table that changes the replacement waits for what is in flight */
@@ -181,6 +187,11 @@ void kernel_bind(struct sim *s, struct kernel *k);
 void kernel_record(struct sim *s, struct kernel *k, const struct ddr_rec *rec);
 /* Lets everything continue that waits for nothing outside. */
 void kernel_run(struct sim *s, struct kernel *k);
+/* The daemon made a system call; false: it was silent for its timeout before. */
+bool kernel_heard(struct sim *s, struct kernel *k);
+void kernel_set_timeout(struct kernel *k, uint64_t ms);
+/* Stops I/O if its daemon was silent for too long. */
+void kernel_judge_silence(struct sim *s, struct kernel *k);
 bool kernel_start(struct sim *s, struct kernel *k, enum op_kind kind);
 /* The same, with all possible draws. */
 bool kernel_begin(struct sim *s, struct kernel *k, enum op_kind kind, uint64_t start, uint64_t count, uint32_t id);
@@ -404,7 +415,6 @@ struct storm {
 	uint32_t slow;			/* a node that gets little CPU time, 0: none */
 };
 
-
 /* Events that only real daemons see (world.c), likewise. */
 enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_EVENTS };
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
@@ -431,6 +441,10 @@ struct truth {
 	uint32_t later[SIM_MAX_LATER];	/* versions submitted since base */
 	uint32_t n_later;
 };
+
+enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
+	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL,
+	STAT_SILENCES, STATS };
 
 struct sim {
 	uint64_t seed, rng, event, events;
@@ -472,11 +486,9 @@ struct sim {
 	struct late *late;		/* in flight from dead machines */
 	uint32_t n_late, room_late;
 	struct { uint64_t place, digest; } digest[SIM_DIGESTS];
-	uint64_t stats[24];
+	uint64_t stats[STATS];
 };
 
-enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
-	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL };
 
 static inline uint64_t sim_rand(struct sim *s, uint64_t n)
 {

@@ -136,6 +136,27 @@ static void the_kernel_gets_all_records_that_it_accepts(void **state)
 	end();
 }
 
+/* Rule L8. A kernel whose daemon was silent refuses what it writes first, since that was decided before: it is written again, from the loop. */
+static void what_was_decided_before_a_silence_is_written_again(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	said = 0;
+	play.refuse = ETIME;
+	play.answer = says_records;
+	step(a);
+	assert_null(a->broken);
+	assert_int_equal(play.n_told, 0);
+	play.answer = NULL;
+	play.refuse = 0;
+	run();
+	assert_int_equal(told(DDR_U_GRANT), DDR_SM_MAX_OUT);
+	for (unsigned int i = 0; i < DDR_SM_MAX_OUT; i++)
+		assert_int_equal(play.told[i].seq, i + 1);
+	end();
+}
+
 /* How often a message says that the array is to be started again. */
 static unsigned int advice(const char *text)
 {
@@ -401,6 +422,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_kernel_gets_all_records_that_it_accepts),
+		cmocka_unit_test(what_was_decided_before_a_silence_is_written_again),
 		cmocka_unit_test(in_a_cluster_a_full_queue_to_the_kernel_gives_the_array_up),
 		cmocka_unit_test(a_reason_has_one_advice),
 		cmocka_unit_test(a_node_without_a_slot_is_not_told_to_start_again),

@@ -435,6 +435,20 @@ static void rule_8_without_quorum_nothing_is_granted(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 }
 
+/* No other node can fail a member, or this node, while the daemon is silent: reads need not stop. */
+static void a_stopped_kernel_of_a_single_node_is_enabled_again(void **state)
+{
+	struct fx *f = *state;
+	int at;
+
+	fx_forget(f);
+	fx_record(f, (struct ddr_rec){ .type = DDR_K_STOPPED, .member = DDR_NO_MEMBER });
+	fx_settle(f);
+	at = fx_kernel(f, DDR_U_ENABLE);
+	assert_true(at >= 0);
+	assert_int_equal(f->log[at].rec.flags, 0);
+}
+
 static void a_region_closed_while_detached_is_resynced(void **state)
 {
 	struct fx *f = *state;
@@ -695,7 +709,7 @@ int main(void)
 		TEST(marks_are_made_durable_again_before_they_count), TEST(rule_11_an_unreadable_log_means_everything_dirty),
 		TEST(rule_11_an_unreadable_map_means_written), TEST(rule_9_a_region_that_cannot_be_resynced_is_suspect),
 		TEST(rule_9_a_missing_parity_member_leaves_nothing_suspect), TEST(rule_8_without_quorum_nothing_is_granted),
-		TEST(a_region_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
+		TEST(a_stopped_kernel_of_a_single_node_is_enabled_again), TEST(a_region_closed_while_detached_is_resynced), TEST(a_clean_stop_leaves_nothing_marked),
 		TEST(a_clean_stop_is_taken_back), TEST(an_array_can_be_used_after_a_clean_stop),
 		TEST(regions_that_are_idle_are_closed), TEST(the_background_computes_what_was_written_once),
 		TEST(the_background_ends_where_data_goes_missing), TEST(a_stopped_resync_has_done_nothing),

@@ -77,6 +77,7 @@ int twin_bind(struct file *f, struct ddr_bind *bind)
 		bind->dev_major[i] = named ? TWIN_MAJOR : 0;
 		bind->dev_minor[i] = named ? k->disk[i] + 1u : 0;
 	}
+	k->timeout = bind->timeout_ms;
 	sim_trace(s, "node %u: bound", f->p->n->id);
 	kernel_bind(s, k);
 	kernel_run(s, k);
@@ -116,6 +117,7 @@ ssize_t twin_channel_read(struct file *f, void *buf, size_t len)
 	if (!k->there)
 		return 0;
 	twin_serves(f->p, "reads from its kernel");
+	kernel_heard(f->p->s, k);
 	if (!k->n_queue) {
 		errno = EAGAIN;
 		return -1;
@@ -137,6 +139,8 @@ static void take(struct proc *p, const struct ddr_rec *rec)
 		kernel_tell(p->s, k, &(struct ddr_rec){ .type = DDR_K_PONG, .seq = rec->seq, .member = DDR_NO_MEMBER });
 		return;
 	case DDR_U_CONFIG:
+		if (rec->arg[0] == DDR_KC_TIMEOUT_MS)
+			kernel_set_timeout(k, rec->arg[1]);
 		return;
 	case DDR_U_KILL:
 		k->killed = true;
@@ -171,6 +175,10 @@ ssize_t twin_channel_write(struct file *f, const void *buf, size_t len)
 			return -1;
 		}
 		twin_serves(f->p, "writes to its kernel");
+		if (!kernel_heard(f->p->s, &f->p->n->k)) {
+			errno = ETIME;
+			return -1;
+		}
 		twin_effect();
 		take(f->p, &rec[i]);
 	}

@@ -38,11 +38,11 @@ static uint64_t number(const char *text, char **end)
 static void tell(const struct options *o, const uint64_t *stats)
 {
 	printf("daemons, seeds %llu-%llu of %llu events, %u nodes: no rule was broken (writes %llu, flushes %llu, power cuts %llu, daemons killed %llu, faults %llu, "
-	       "job ranges %llu, marks cleared %llu, errors %llu, suspect %llu", (unsigned long long)o->first, (unsigned long long)o->last,
+	       "job ranges %llu, marks cleared %llu, errors %llu, suspect %llu, kernels that stopped for want of a daemon %llu", (unsigned long long)o->first, (unsigned long long)o->last,
 	       (unsigned long long)o->events, o->nodes, (unsigned long long)stats[STAT_WRITES], (unsigned long long)stats[STAT_FLUSHES],
 	       (unsigned long long)stats[STAT_CRASHES], (unsigned long long)stats[STAT_KILLS], (unsigned long long)stats[STAT_FAULTS],
 	       (unsigned long long)stats[STAT_JOBS], (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS],
-	       (unsigned long long)stats[STAT_SUSPECT]);
+	       (unsigned long long)stats[STAT_SUSPECT], (unsigned long long)stats[STAT_SILENCES]);
 	if (o->nodes > 1)
 		printf("; nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, joined %llu, evicted %llu, left %llu, messages %llu",
 		       (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS], (unsigned long long)stats[STAT_FENCED],
@@ -54,7 +54,7 @@ static void tell(const struct options *o, const uint64_t *stats)
 /* Returns whether no rule was broken. */
 static bool seeds(struct sim *s, const struct options *o)
 {
-	uint64_t stats[24] = { 0 };
+	uint64_t stats[STATS] = { 0 };
 
 	for (uint64_t seed = o->first; seed <= o->last; seed++) {
 		if (!sim_run_seed(s, &(struct sim_run){ .seed = seed, .events = o->events, .nodes = o->nodes, .trace = o->trace, .rules_only = o->rules_only,
@@ -63,7 +63,7 @@ static bool seeds(struct sim *s, const struct options *o)
 				shrink_seed(seed, o->events, o->nodes, o->rules_only, o->shrink, stdout);
 			return false;
 		}
-		for (int i = 0; i < 24; i++)
+		for (int i = 0; i < STATS; i++)
 			stats[i] += s->stats[i];
 	}
 	if (!o->quiet)

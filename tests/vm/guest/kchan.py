@@ -26,12 +26,12 @@ BLOCK = 4096
 
 # kernel to daemon
 APPEARED, RESUMED, REMOVED, LIST_END = 1, 2, 3, 4
-HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND, PONG = range(16, 27)
+HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND, PONG, STOPPED = range(16, 28)
 # daemon to kernel
 (MEMBER, ENABLE, GRANT, REFUSE, REAP, DRAIN, RELEASE, RESOLVE, BITS, FREEZE, THAW, KILL, STATUS,
  PING, CONFIG) = range(64, 79)
 F_AHEAD, F_READS, F_RESENT = 1, 4, 8
-ABI = 7
+ABI = 8
 SHADOW = 10
 KM_OUT, KM_IN_SYNC, KM_REBUILDING, KM_LEAVING = 0, 1, 2, 3
 RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
@@ -91,6 +91,13 @@ class Channel:
     def refused(self, kind, **fields):
         """errno of one record, 0 if it was taken."""
         return code(os.write, self.fd, rec(kind, **fields))
+
+    def back(self):
+        """The daemon was silent for too long: what it writes first is refused, and the array waits until it enables it again."""
+        assert self.refused(CONFIG, a0=KC_TIMEOUT_MS, a1=60000) == errno.ETIME
+        self.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        self.until(STOPPED)
+        self.send(ENABLE)
 
     def poll(self, timeout):
         p = select.poll()
@@ -352,7 +359,7 @@ class Server(threading.Thread):
         while not self.stop_now:
             now = time.monotonic()
             if now >= ping:
-                self.ch.send(PING, seq=seq)
+                assert self.ch.refused(PING, seq=seq) in (0, errno.ETIME)   # the latter: this process was stopped
                 seq, ping = seq + 1, now + 0.2
             if self.reap and now >= reap:
                 self.ch.refused(REAP, seq=seq, count=1 << 40)
@@ -376,6 +383,8 @@ class Server(threading.Thread):
             assert run <= self.held, f"CLOSED of what is not held: {r}"
             assert r.status == 0, r
             self.held -= run
+        elif r.type == STOPPED:
+            self.ch.send(ENABLE)
         elif r.type not in (PONG, REAPED):
             self.seen.append(r)
 

@@ -3,6 +3,7 @@
 import contextlib
 import mmap
 import os
+import re
 import subprocess
 import uuid
 
@@ -25,7 +26,7 @@ def array(**kwargs):
 def stops(a):
     """How often the kernel has reported that the array's writes wait because its daemon does not respond."""
     log = subprocess.run(["dmesg"], capture_output=True, check=True).stdout.decode(errors="replace")
-    return log.count(f"{uuid.UUID(bytes=a.uuid)} ({a.name}): no daemon serves the array, writes wait")
+    return len(re.findall(rf"{uuid.UUID(bytes=a.uuid)} \({a.name}\): no daemon serves the array, (?:reads and )?writes wait", log))
 
 
 def grant(ch, r):

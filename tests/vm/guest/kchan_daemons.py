@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cases: daemons that end, are silent, or do not get ready, while grants and exclusive ranges are held. See kchan_cases.py."""
+import errno
 import os
 import random
 import signal
 import time
 
-from kchan import BLOCK, CONFIG, Daemon, IO, KC_TIMEOUT_MS, PING, PONG, fio, fio_ends, wait_for
-from kchan_common import array, stops, written, member_bytes
+from kchan import BLOCK, CONFIG, Daemon, ENABLE, F_READS, GRANT, IO, KC_TIMEOUT_MS, PING, PONG, STOPPED, fio, fio_ends, wait_for
+from kchan_common import RB, array, stops, written, member_bytes
 
 
 def under_way(a):
@@ -65,7 +66,7 @@ def case_daemon_deaths(rounds):
 
 
 def case_daemon_hung():
-    """A daemon that is silent counts as gone, and is back with its next message."""
+    """A daemon that is silent counts as gone, and is back with its next message; the array goes on once it is enabled again."""
     with array() as a:
         d = Daemon(a, 8000)
         assert IO(a.path, 0, 1).done() == 0
@@ -79,6 +80,74 @@ def case_daemon_hung():
         assert w.done() == 0
         assert a.status()[7] == "attached"
         d.kill()
+
+
+def silence(a, ch):
+    """The daemon is silent until the kernel stops its I/O."""
+    before = stops(a)
+    ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
+    wait_for(lambda: stops(a) > before, 60)
+
+
+def case_silence_ends_with_enable():
+    """What a daemon writes first after a silence, it may have decided before: that has no effect, and writes wait until it sends ENABLE again."""
+    with array() as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        for data in (2, 3):
+            silence(a, ch)
+            w = IO(a.path, 0, data)
+            assert IO(a.path, 1).done() == 0                    # reads continue
+            assert ch.refused(GRANT, start=data, count=1) == errno.ETIME
+            ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+            ch.expect(STOPPED)
+            for seq in (1, 2):
+                ch.send(PING, seq=seq)
+                ch.expect(PONG, seq=seq)                        # it is told once
+            w.waits(0.5)
+            ch.send(ENABLE)
+            assert w.done() == 0
+            written(a, ch, data)                                # that GRANT was not taken: it asks
+        silence(a, ch)
+        w = IO(a.path, 0, 4)
+        assert ch.refused(ENABLE) == errno.ETIME
+        w.waits(0.5)
+        ch.send(ENABLE)
+        assert w.done() == 0
+        ch.close()
+
+
+def case_reads_stop():
+    """A daemon whose array is used by other nodes, too, has reads stopped together with writes."""
+    with array() as a:
+        ch = a.attach()
+        written(a, ch, 0)
+        ch.send(ENABLE, flags=F_READS)
+        assert IO(a.path, 0).done() == 0
+        silence(a, ch)
+        waiting = [IO(a.path, 0), IO(a.path, 0, 1), IO(a.path, 5 * RB)]
+        for io in waiting:
+            io.waits(0.2)
+        ch.back()
+        assert [io.done() for io in waiting] == [0, 0, 0]
+        silence(a, ch)                                          # that ENABLE was without the flag
+        w = IO(a.path, 0, 2)
+        assert IO(a.path, 0).done() == 0
+        w.waits(0.2)
+        ch.back()
+        assert w.done() == 0
+        ch.send(ENABLE, flags=F_READS)
+        before = stops(a)
+        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
+        ch.close()                                              # the daemon has ended
+        wait_for(lambda: stops(a) > before, 60)
+        r = IO(a.path, 0)
+        r.waits(0.2)
+        ch = a.attach(enable=False)
+        r.waits(0.2)
+        a.enable(ch)
+        assert r.done() == 0
+        ch.close()
 
 
 def case_not_enabled_is_no_daemon():

@@ -114,7 +114,7 @@ def case_kill():
 
 
 def case_stop():
-    """Nor does it when the daemon is silent for too long; it continues when the daemon is back."""
+    """Nor does it when the daemon is silent for too long; it continues when the daemon enables the array again."""
     with array() as a:
         ch = ready(a)
         writes, have = memory_taken(a, ch)
@@ -129,7 +129,7 @@ def case_stop():
                 assert w.done() == 0
         a.wait_parked(len(writes) - len(have) + 1)
         assert sent(writes) == have
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        ch.back()
         assert {w.done(30) for w in writes} == {0} and behind.done() == 0
         assert content(a, min(have))[:8] == bytes([0x33]) * 8
         ch.close()
@@ -253,7 +253,7 @@ def case_stop_behind_sleepers():
         late = IO(a.path, UNIT * 31, 0x44)
         a.wait_parked(1)                                        # at the gate
         late.waits(0.1)
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        ch.back()
         forget(1, "hang", "off")
         assert {w.done(30) for w in writes + small + [late]} == {0}
         ch.close()

@@ -260,7 +260,7 @@ def case_log():
         assert w.done() == 0
         ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=1000)
         wait_for(lambda: a.status()[7] == "detached")
-        ch.send(CONFIG, a0=KC_TIMEOUT_MS, a1=60000)
+        ch.back()
         ch.send(KILL)
         ch.close()
         lines = log_of_module(begin)
