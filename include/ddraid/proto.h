@@ -144,6 +144,7 @@ enum ddr_map_op {
 #define DDR_NODE_RIDES		64u		/* arrays of one daemon */
 #define DDR_NODE_OUTS		64u		/* processes that a HELLO names as excluded */
 #define DDR_NODE_VOTERS		128u		/* nodes of a VERDICT: as many as there may be processes in the group */
+#define DDR_NODE_DEBTS		16u		/* debts that a PULSE names */
 #define DDR_NODE_MSG_MAX	(DDR_NODE_HEADER + 36u + 24u * DDR_NODE_RIDES + 8u * DDR_NODE_OUTS + 56u)	/* bytes, header included: of the longest, a HELLO */
 
 /* Flags of the HELLO of a node. */
@@ -154,6 +155,33 @@ enum ddr_map_op {
 /* Can a node fence others, by these flags? The first one is that of a release that does not say it. */
 enum ddr_fences { DDR_FENCES_UNSAID, DDR_FENCES_YES, DDR_FENCES_NO };
 
+/*
+ * What a node that takes part in an array waits for, and another one owes it (lib/cluster/sm_debt.c; doc/protocol.md, "Debts"). A pulse names
+ * them. Numbers are never reused; a receiver that does not know a number still says who waits for whom.
+ */
+enum ddr_debt_kind {
+	DDR_DEBT_HELLO		= 1,	/* HELLO for the present view: all of the view wait */
+	DDR_DEBT_STATE		= 2,	/* the state: joiners wait, and nobody changes it until they have it */
+	DDR_DEBT_MEMBER_DONE	= 3,	/* the superblocks of a change that is wanted: all wait for the writer */
+	DDR_DEBT_MEMBER_ACK	= 4,	/* that its kernel has applied the last change of the members: all wait */
+	DDR_DEBT_EX_ACK		= 5,	/* that its kernel has drained a range: the owner of the range waits */
+	DDR_DEBT_EX_RELEASE	= 6,	/* the end of a range that it works in: writers there wait, on all nodes */
+	DDR_DEBT_MAP_DONE	= 7,	/* a durable change of the region map: the node that asked for it waits for the writer */
+	DDR_DEBT_RECOVERED	= 8,	/* the recovery of a dead node's slot: all wait */
+	DDR_DEBT_FOLDED		= 9,	/* that its earlier writes are in the map: the writer waits, which rebuilds a member */
+	DDR_DEBT_ROOM		= 10,	/* how large its devices are: all wait until the array can grow */
+	DDR_DEBT_RETURN		= 11,	/* it is lost: all wait until it is back or was fenced */
+};
+#define DDR_DEBT_KINDS		12u
+
+/* Of a debt of the sender itself: what it waits for in its turn. Debts of others to the sender are listed beside it. */
+enum ddr_debt_why {
+	DDR_WHY_UNKNOWN		= 0,
+	DDR_WHY_KERNEL		= 1,	/* its kernel has not ended its older requests */
+	DDR_WHY_DISK		= 2,	/* a disk has not answered */
+	DDR_WHY_ABSENT		= 3,	/* its kernel is not there: the array is being attached or removed */
+};
+
 enum ddr_node_msg_type {
 	DDR_N_HELLO		= 1,	/* u16 lowest, u16 highest version of the arrays' messages that the sender speaks, u16 lowest, u16 highest format of
 					 * superblocks that it knows, u32 n, u32 x, u16 version that it uses (0: none yet), u16 flags (DDR_NODE_*), u64 ring,
@@ -161,7 +189,10 @@ enum ddr_node_msg_type {
 					 * x times (u32 node, u32 pid): processes of the group that are excluded */
 	DDR_N_RIDE		= 2,	/* u8[16] array uuid, u32 number (not 0), u32 0: the sender takes part in the array from here on */
 	DDR_N_OFF		= 3,	/* as RIDE: it does not any more */
-	DDR_N_PULSE		= 4,	/* u64 counter (not 0): the sender's loop runs. It may be longer */
+	DDR_N_PULSE		= 4,	/* u64 counter (not 0): the sender's loop runs; then, except in the first releases, u32 n (at most 16), u32 number of
+					 * debts that the sender knows (at least n), then n times: u8[16] array uuid, u8 kind (not 0), u8 why (enum ddr_debt_kind,
+					 * enum ddr_debt_why), u16 0, u32 node that owes it (not 0), u32 ms since when it owes it, u32 ms since it did
+					 * something about it last (at most as many): the oldest ones. It may be longer */
 	DDR_N_VERDICT		= 5,	/* u64 ring, u64 name of the last message that was heard, u32 node, u32 pid: of the silent process; u32 votes of
 					 * the partition, u32 votes that a quorum needs, u32 flags (DDR_VERDICT_*), u32 n, then n times (u32 node, u32
 					 * votes): each node of the group */

@@ -371,6 +371,7 @@ void ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outpu
 		for (size_t i = 0; i < sizeof(pumps) / sizeof(pumps[0]) && !sm->full && !sm->own.gave_up; i++)
 			pumps[i](sm);
 	} while (sm->again && !sm->full && !sm->own.gave_up);
+	ddr_sm_debts_look(sm);
 	out->more = sm->full && !sm->own.gave_up;
 	out->lost = sm->bug;
 	sm->due = out->due_ms;

@@ -481,6 +481,12 @@ bool ddr_sm_takes_part(const struct ddr_sm *sm);
 bool ddr_sm_complete(const struct ddr_sm *sm);
 /* Does the node own a slot, has it claimed one, or is it missed? As far as this node knows: before it has the state, by the superblock that it read. */
 bool ddr_sm_has_slot(const struct ddr_sm *sm, uint32_t node);
+/*
+ * Adds the debts of which this node knows, those of all nodes to it and its own, to @list (lib/wire/node_msg.h), the oldest first. @now_ms: by the clock of TICK.
+ * Without a cluster there are none.
+ */
+struct ddr_node_debts;
+void ddr_sm_debts(const struct ddr_sm *sm, uint64_t now_ms, struct ddr_node_debts *list);
 /* Has another node reported that it uses the device (DDR_SM_USED)? That ends some seconds after the use. For the pace of background work; O(1). */
 bool ddr_sm_used_elsewhere(const struct ddr_sm *sm);
 /* Is no read of verify in flight? O(1). */

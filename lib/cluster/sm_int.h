@@ -64,6 +64,7 @@
  * the step
  *	sm_kernel.c	attach and declaration, enable, the records of our kernel
  *	sm_view.c	messages in, the start of this node
+ *	sm_debt.c	what is owed to this node, and by it
  *	sm_check.c	consistency checks
  *	sm_dump.c	the shared state as text
  *	sm.c		memory, loading, the step, status
@@ -646,5 +647,10 @@ void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 void ddr_sm_message(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_input *in);
 void ddr_sm_start_pump(struct ddr_sm *sm);
+
+/* ---- sm_debt.c ----------------------------------------------------------------- */
+
+/* After each step: notes what is owed now. */
+void ddr_sm_debts_look(struct ddr_sm *sm);
 
 #endif

@@ -180,6 +180,8 @@ struct ddr_sm_kernel {
 struct ddr_sm_drain {
 	bool drain_sent, drained, ack_sent;
 	bool over;			/* a range of this node in a failed array: it has ended here, and no message says so */
+	uint8_t seen;			/* sm_debt.c's: how it was at the last look (1: not acknowledged by all, 2: by all), ... */
+	uint64_t since;			/* ... and since when, ms */
 	uint64_t kseq;
 };
 
@@ -449,6 +451,13 @@ struct ddr_sm_grow {
 /* Own: errors of a member that this node has counted, in addition to those in the superblock that it loaded. */
 struct ddr_sm_errors { uint32_t read, write, corrected; };
 
+/* What a node owes (sm_debt.c). */
+struct ddr_sm_debt {
+	uint32_t node;
+	uint64_t thing, step;		/* names what it owes, and how far that is */
+	uint64_t since, moved;		/* ms: it owes that since then; something of it was done last, or the same */
+};
+
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };
 
 /*
@@ -557,6 +566,10 @@ struct ddr_sm_own {
 	uint64_t mismatches;
 
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;
+
+	/* debts, by kind and place: of HELLO and STATE in the view, else in the table of nodes */
+	uint64_t debts[DDR_DEBT_KINDS];	/* bit: that is owed */
+	struct ddr_sm_debt debt[DDR_DEBT_KINDS][DDR_SM_MAX_NODES];
 };
 
 /*

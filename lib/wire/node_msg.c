@@ -97,11 +97,35 @@ static void walk_hello(struct ddr_walk *w, struct ddr_node_hello *h)
 		walk_ids(w, h);
 }
 
-static void walk_pulse(struct ddr_walk *w, struct ddr_node_msg *m)
+static void walk_debt(struct ddr_walk *w, struct ddr_node_debt *d)
 {
-	m->pulse.counter = walk64(w, m->pulse.counter);
-	if (m->pulse.counter == 0)
+	ddr_walk_bytes(w, d->uuid, sizeof(d->uuid));
+	d->kind = (uint8_t)ddr_walk_int(w, d->kind, 1);
+	d->why = (uint8_t)ddr_walk_int(w, d->why, 1);
+	walk16(w, 0);
+	d->node = walk32(w, d->node);
+	d->since_ms = walk32(w, d->since_ms);
+	d->quiet_ms = walk32(w, d->quiet_ms);
+	if (d->kind == 0 || d->node == 0 || d->quiet_ms > d->since_ms)
 		w->c.bad = true;
+}
+
+/* Of a release that says nothing of debts the message ends before. */
+static void walk_pulse(struct ddr_walk *w, struct ddr_node_pulse *p)
+{
+	p->counter = walk64(w, p->counter);
+	if (p->counter == 0)
+		w->c.bad = true;
+	if (!w->write && w->c.p == w->c.end) {
+		p->debts.n = p->debts.total = 0;
+		return;
+	}
+	p->debts.n = walk32(w, p->debts.n);
+	p->debts.total = walk32(w, p->debts.total);
+	if (p->debts.n > DDR_NODE_DEBTS || p->debts.total < p->debts.n)
+		w->c.bad = true;
+	for (uint32_t i = 0; i < p->debts.n && !w->c.bad; i++)
+		walk_debt(w, &p->debts.debt[i]);
 }
 
 static void walk_voters(struct ddr_walk *w, struct ddr_node_verdict *v)
@@ -144,7 +168,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)
 		walk_ride(w, &m->ride);
 		break;
 	case DDR_N_PULSE:
-		walk_pulse(w, m);
+		walk_pulse(w, &m->pulse);
 		break;
 	case DDR_N_VERDICT:
 		walk_verdict(w, &m->verdict);

@@ -60,6 +60,24 @@ struct ddr_node_verdict {
 	struct ddr_node_votes node[DDR_NODE_VOTERS];	/* each node once */
 };
 
+/* What @node owes to the sender, or the sender to others, in the array. */
+struct ddr_node_debt {
+	uint8_t uuid[16];
+	uint8_t kind, why;		/* enum ddr_debt_kind, enum ddr_debt_why; a later release may name others */
+	uint32_t node;
+	uint32_t since_ms, quiet_ms;	/* ms since it owes this, and since it did something about it last: at most as many */
+};
+
+struct ddr_node_debts {
+	uint32_t n, total;		/* that are named, and that the sender knows */
+	struct ddr_node_debt debt[DDR_NODE_DEBTS];
+};
+
+struct ddr_node_pulse {
+	uint64_t counter;
+	struct ddr_node_debts debts;	/* none, if the sender's release does not name any */
+};
+
 struct ddr_node_msg {
 	enum ddr_node_msg_type type;
 	uint32_t sender;
@@ -67,7 +85,7 @@ struct ddr_node_msg {
 		struct ddr_node_hello hello;
 		struct ddr_node_ready ready;
 		struct ddr_ride ride;		/* and off */
-		struct { uint64_t counter; } pulse;
+		struct ddr_node_pulse pulse;
 		struct ddr_node_verdict verdict;
 	};
 };

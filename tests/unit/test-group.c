@@ -798,6 +798,52 @@ static void hostile_verdicts(void **state)
 	assert_int_equal(ddr_node_msg_encode(&pulse, buf, sizeof(buf)), 0);
 }
 
+/* A pulse of the first releases ends with its counter; one that names debts is complete, or no pulse. */
+static void hostile_debts(void **state)
+{
+	struct ddr_node_msg m = { .type = DDR_N_PULSE, .sender = 2, .pulse = { .counter = 7, .debts = { .n = DDR_NODE_DEBTS, .total = 99 } } }, back;
+	struct ddr_node_debt *d = m.pulse.debts.debt;
+	uint8_t buf[DDR_NODE_MSG_MAX] = { 0 };
+	const size_t first = DDR_NODE_HEADER + 8;
+	size_t len;
+
+	(void)state;
+	for (uint32_t i = 0; i < DDR_NODE_DEBTS; i++)
+		d[i] = (struct ddr_node_debt){ .uuid = { (uint8_t)i }, .kind = (uint8_t)(200 + i), .why = 77, .node = i + 1, .since_ms = 1000 * i + 7, .quiet_ms = i };
+	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
+	assert_int_equal(len, first + 8 + DDR_NODE_DEBTS * 32);
+	assert_null(ddr_node_msg_decode(buf, len, &back));	/* also kinds of a later release */
+	assert_memory_equal(&back.pulse, &m.pulse, sizeof(m.pulse));
+	for (size_t cut = 0; cut < len; cut++) {
+		buf[8] = (uint8_t)cut;
+		buf[9] = (uint8_t)(cut >> 8);
+		if (cut == first)
+			assert_null(ddr_node_msg_decode(buf, cut, &back));
+		else
+			assert_non_null(ddr_node_msg_decode(buf, cut, &back));
+	}
+	buf[8] = (uint8_t)first;
+	buf[9] = 0;
+	assert_null(ddr_node_msg_decode(buf, first, &back));
+	assert_int_equal(back.pulse.debts.n + back.pulse.debts.total, 0);
+	m.pulse.debts.total = DDR_NODE_DEBTS - 1;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);	/* fewer than are named */
+	m.pulse.debts.total = UINT32_MAX;
+	m.pulse.debts.n = DDR_NODE_DEBTS + 1;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.pulse.debts.n = 2;
+	d[1].node = 0;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	d[1].node = 5;
+	d[1].kind = 0;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
+	d[1].kind = 1;
+	d[1].quiet_ms = d[1].since_ms + 1;
+	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);	/* it did something before it owed anything */
+	d[1].quiet_ms--;
+	assert_true(ddr_node_msg_encode(&m, buf, sizeof(buf)) > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -822,6 +868,7 @@ int main(void)
 		cmocka_unit_test(more_nodes_than_a_view_has), cmocka_unit_test(a_view_says_who_can_fence),
 		cmocka_unit_test(hostile_messages),
 		cmocka_unit_test(hostile_verdicts),
+		cmocka_unit_test(hostile_debts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What nodes owe each other, and since when (lib/cluster/sm_debt.c). */
+#include "lib/wire/node_msg.h"
+#include "tests/unit/sm-cluster.h"
+
+static struct ddr_node_debts list;
+
+/* What node @at + 1 knows now that node @node owes; NULL: it owes nothing of that kind. */
+static const struct ddr_node_debt *owes(const struct cx *c, uint32_t at, enum ddr_debt_kind kind, uint32_t node)
+{
+	memset(&list, 0, sizeof(list));
+	ddr_sm_debts(c->node[at].sm, c->now, &list);
+	assert_true(list.n <= list.total);
+	for (uint32_t i = 0; i < list.n; i++)
+		if (list.debt[i].kind == kind && list.debt[i].node == node)
+			return &list.debt[i];
+	return NULL;
+}
+
+static uint32_t total(const struct cx *c, uint32_t at)
+{
+	owes(c, at, DDR_DEBT_HELLO, 0);
+	return list.total;
+}
+
+static void is_owed(const struct cx *c, uint32_t at, enum ddr_debt_kind kind, uint32_t node, uint32_t since, uint32_t quiet)
+{
+	const struct ddr_node_debt *d = owes(c, at, kind, node);
+
+	assert_non_null(d);
+	assert_memory_equal(d->uuid, c->sb.array_uuid, sizeof(d->uuid));
+	assert_int_equal(d->since_ms, since);
+	assert_int_equal(d->quiet_ms, quiet);
+}
+
+static int two_nodes(void **state)
+{
+	return cx_setup(state, 2);
+}
+
+static int three_nodes(void **state)
+{
+	return cx_setup(state, 3);
+}
+
+/* The first node writes to the region. */
+static void writes(struct cx *c, uint64_t region)
+{
+	c->answers = CX_ALL;
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 900 + region, .start = region, .count = 1 });
+	cx_settle(c);
+	cx_forget(c);
+	c->answers = CX_IO | CX_KERNEL;
+}
+
+/* Its write there fails, so it resyncs the region, and wants a range. Messages are delivered by the caller. */
+static void wants_range(struct cx *c, uint64_t region)
+{
+	cx_record(c, 0, (struct ddr_rec){ .type = DDR_K_CLOSED, .seq = 900 + region, .start = region, .count = 1, .status = -5 });
+	cx_settle(c);
+}
+
+static void wants_resync(struct cx *c, uint64_t region)
+{
+	writes(c, region);
+	wants_range(c, region);
+}
+
+static void deliver_to(struct cx *c, uint32_t i)
+{
+	for (uint32_t n = c->node[i].n_queue; n; n--)
+		cx_deliver(c, &c->node[i], NULL);
+	cx_settle(c);
+}
+
+static void who_has_all_owes_nothing(void **state)
+{
+	const struct cx *c = *state;
+
+	assert_int_equal(total(c, 0), 0);
+	assert_int_equal(total(c, 1), 0);
+}
+
+/* The owner of the range knows who has not acknowledged it. The debtor says why; the third node has nothing to do with it. */
+static void a_range_is_not_acknowledged(void **state)
+{
+	struct cx *c = *state;
+
+	wants_resync(c, 3);
+	deliver_to(c, 0);		/* the request, and the acknowledgement of the first node */
+	deliver_to(c, 0);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 2, 0, 0);
+	cx_tick(c, 4000);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 2, 4000, 4000);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 3, 4000, 4000);
+	assert_null(owes(c, 0, DDR_DEBT_EX_ACK, 1));
+	assert_int_equal(owes(c, 0, DDR_DEBT_EX_ACK, 2)->why, DDR_WHY_UNKNOWN);
+	c->answers = CX_IO;		/* the kernels of the others keep it */
+	deliver_to(c, 1);
+	deliver_to(c, 2);
+	cx_tick(c, 2000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_EX_ACK, 2)->why, DDR_WHY_KERNEL);
+	is_owed(c, 1, DDR_DEBT_EX_ACK, 2, 2000, 2000);
+	assert_null(owes(c, 1, DDR_DEBT_EX_ACK, 3));
+	c->answers = CX_IO | CX_KERNEL;
+	cx_settle(c);
+	c->answers = CX_IO;
+	deliver_to(c, 0);
+	assert_null(owes(c, 0, DDR_DEBT_EX_ACK, 2));
+	assert_null(owes(c, 1, DDR_DEBT_EX_ACK, 3));
+}
+
+/* It belongs to its owner then, and writers of all nodes wait there until it has ended. */
+static void a_range_is_not_released(void **state)
+{
+	struct cx *c = *state;
+
+	wants_resync(c, 3);
+	c->answers = CX_MSG | CX_KERNEL;	/* the job's disk hangs */
+	cx_settle(c);
+	is_owed(c, 1, DDR_DEBT_EX_RELEASE, 1, 0, 0);
+	cx_tick(c, 6000);
+	is_owed(c, 1, DDR_DEBT_EX_RELEASE, 1, 6000, 6000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_EX_RELEASE, 1)->why, DDR_WHY_UNKNOWN);
+	assert_int_equal(owes(c, 0, DDR_DEBT_EX_RELEASE, 1)->why, DDR_WHY_DISK);
+	assert_null(owes(c, 0, DDR_DEBT_EX_ACK, 2));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(total(c, 1), 0);
+	assert_int_equal(total(c, 0), 0);
+}
+
+/* When the oldest range is acknowledged, the debtor has done something, and the next one has its own age. */
+static void the_oldest_range_counts(void **state)
+{
+	struct cx *c = *state;
+	uint32_t drain;
+
+	writes(c, 1);
+	wants_resync(c, 3);
+	deliver_to(c, 0);
+	cx_tick(c, 1000);
+	wants_range(c, 1);
+	deliver_to(c, 0);
+	deliver_to(c, 0);
+	cx_tick(c, 3000);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 2, 4000, 4000);
+	c->answers = CX_IO;
+	deliver_to(c, 1);
+	for (drain = 0; c->node[1].log[drain].type != DDR_OUT_KERNEL || c->node[1].log[drain].rec.type != DDR_U_DRAIN; drain++)
+		assert_true(drain < c->node[1].n);
+	cx_kernel_answer(c, &c->node[1], drain);	/* of the first range alone */
+	deliver_to(c, 0);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 2, 3000, 0);
+	cx_tick(c, 500);
+	is_owed(c, 0, DDR_DEBT_EX_ACK, 2, 3500, 500);
+}
+
+/* Who does not acknowledge a change of the members is known to all; whoever writes the superblocks as well. */
+static void a_change_is_not_acknowledged(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = 1 };
+
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_step(c, &c->node[1], &in);
+	cx_settle(c);
+	cx_tick(c, 2000);
+	is_owed(c, 0, DDR_DEBT_MEMBER_DONE, 1, 2000, 2000);
+	assert_int_equal(owes(c, 0, DDR_DEBT_MEMBER_DONE, 1)->why, DDR_WHY_DISK);
+	is_owed(c, 2, DDR_DEBT_MEMBER_DONE, 1, 2000, 2000);
+	c->answers = CX_MSG | CX_IO;
+	cx_settle(c);
+	cx_tick(c, 5000);
+	is_owed(c, 2, DDR_DEBT_MEMBER_ACK, 2, 5000, 5000);
+	is_owed(c, 1, DDR_DEBT_MEMBER_ACK, 2, 5000, 5000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_MEMBER_ACK, 2)->why, DDR_WHY_KERNEL);
+	assert_int_equal(owes(c, 2, DDR_DEBT_MEMBER_ACK, 2)->why, DDR_WHY_UNKNOWN);
+	assert_null(owes(c, 2, DDR_DEBT_MEMBER_DONE, 1));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(total(c, 2), 0);
+}
+
+/* A lost node owes nothing but its return, for whatever else is waited. */
+static void a_lost_node_owes_its_return(void **state)
+{
+	struct cx *c = *state;
+
+	wants_resync(c, 3);
+	for (int i = 0; i < 3; i++) {
+		deliver_to(c, 0);
+		deliver_to(c, 1);
+	}
+	assert_non_null(owes(c, 0, DDR_DEBT_EX_ACK, 3));
+	cx_kill(c, 2);
+	c->answers = CX_MSG | CX_IO | CX_KERNEL;
+	cx_view(c, 3, 7, true);
+	cx_settle(c);
+	cx_tick(c, 7000);
+	is_owed(c, 0, DDR_DEBT_RETURN, 3, 7000, 7000);
+	is_owed(c, 1, DDR_DEBT_RETURN, 3, 7000, 7000);
+	assert_null(owes(c, 0, DDR_DEBT_EX_ACK, 3));
+	assert_int_equal(total(c, 1), 1);
+}
+
+/* Before a view is agreed nothing else counts, and without quorum nobody owes anything. */
+static void a_hello_is_missing(void **state)
+{
+	struct cx *c = *state;
+
+	c->answers = CX_IO | CX_KERNEL;
+	cx_view(c, 7, 7, true);
+	deliver_to(c, 0);
+	cx_tick(c, 1000);
+	assert_int_equal(total(c, 0), 0);		/* all have said it there */
+	is_owed(c, 1, DDR_DEBT_HELLO, 1, 1000, 1000);
+	is_owed(c, 1, DDR_DEBT_HELLO, 2, 1000, 1000);
+	is_owed(c, 1, DDR_DEBT_HELLO, 3, 1000, 1000);
+	assert_true(cx_deliver(c, &c->node[1], NULL));
+	assert_int_equal(total(c, 1), 2);
+	is_owed(c, 1, DDR_DEBT_HELLO, 3, 1000, 1000);
+	cx_view(c, 7, 7, false);
+	assert_int_equal(total(c, 1), 0);
+}
+
+/* Each part of the state that comes is progress. */
+static void the_state_comes_in_parts(void **state)
+{
+	struct cx *c = *state;
+
+	cx_down(c);
+	cx_make(c, 3, true);
+	cx_start(c, 0, 0, 0);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_third_joins(c);
+	cx_tick(c, 2000);
+	is_owed(c, 2, DDR_DEBT_STATE, 1, 2000, 2000);
+	is_owed(c, 1, DDR_DEBT_STATE, 1, 2000, 2000);
+	assert_true(c->node[2].n_queue > 1);
+	assert_true(cx_deliver(c, &c->node[2], NULL));
+	cx_tick(c, 500);
+	is_owed(c, 2, DDR_DEBT_STATE, 1, 2500, 500);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_null(owes(c, 2, DDR_DEBT_STATE, 1));
+}
+
+/* The array of a cluster of one waits for nobody; and only the oldest sixteen are named. */
+static void the_oldest_are_named(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_node_debts many = { .n = 0 };
+
+	c->answers = CX_IO | CX_KERNEL;
+	cx_view(c, 7, 7, true);
+	cx_tick(c, 1000);
+	for (uint32_t i = 0; i < 5; i++) {
+		ddr_sm_debts(c->node[0].sm, c->now, &many);
+		assert_int_equal(many.total, 3 * (i + 1));
+		assert_int_equal(many.n, many.total);
+	}
+	ddr_sm_debts(c->node[0].sm, c->now + 500, &many);		/* these are older */
+	assert_int_equal(many.total, 18);
+	assert_int_equal(many.n, DDR_NODE_DEBTS);
+	for (uint32_t i = 0; i < many.n; i++)
+		assert_int_equal(many.debt[i].since_ms, i < 3 ? 1500 : 1000);
+}
+
+#define TEST_2(name) cmocka_unit_test_setup_teardown(name, two_nodes, cx_teardown)
+#define TEST_3(name) cmocka_unit_test_setup_teardown(name, three_nodes, cx_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST_3(who_has_all_owes_nothing), TEST_3(a_range_is_not_acknowledged), TEST_2(a_range_is_not_released), TEST_2(the_oldest_range_counts),
+		TEST_3(a_change_is_not_acknowledged), TEST_3(a_lost_node_owes_its_return), TEST_3(a_hello_is_missing), TEST_2(the_state_comes_in_parts),
+		TEST_3(the_oldest_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
