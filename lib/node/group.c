@@ -275,6 +275,15 @@ static void ride(struct ddr_group *g, struct ddr_group_process *p, const struct 
 	}
 }
 
+static void pulse(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_pulse *pulse)
+{
+	g->debts_news |= p->debts.n || pulse->debts.n;
+	p->debts = pulse->debts;
+	p->debts_heard = false;
+	if (same(p->id, g->self))
+		ddr_verdict_pulse_back(g);
+}
+
 static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_process *p, const uint8_t *msg, size_t len, const char **why)
 {
 	struct ddr_group_process *self = find(g, g->self);
@@ -297,8 +306,8 @@ static enum ddr_group_answer of_node(struct ddr_group *g, struct ddr_group_proce
 		ddr_version_ready(g, p, &m.ready);
 	else if (m.type != DDR_N_PULSE)
 		ride(g, p, &m);
-	else if (p == self)
-		ddr_verdict_pulse_back(g);
+	else
+		pulse(g, p, &m.pulse);
 	meet(g);
 	return self && self->silence.out ? DDR_GROUP_EXCLUDED : DDR_GROUP_TAKEN;
 }
@@ -454,7 +463,7 @@ size_t ddr_group_next(const struct ddr_group *g, uint8_t *buf, size_t size)
 	case DDR_N_HELLO:
 		return encode_hello(g, &m, buf, size);
 	case DDR_N_PULSE:
-		m.pulse.counter = g->pulse + 1;
+		m.pulse = (struct ddr_node_pulse){ .counter = g->pulse + 1, .debts = g->debts };
 		break;
 	case DDR_N_VERDICT:
 		m.verdict = g->verdict;

@@ -51,6 +51,9 @@ struct ddr_group_process {
 	uint32_t n;			/* arrays in which it takes part */
 	struct ddr_ride ride[DDR_NODE_RIDES];
 	struct ddr_silence silence;
+	struct ddr_node_debts debts;	/* by its last pulse */
+	bool debts_heard;		/* debt.c's: they were looked at since, first ... */
+	uint64_t debts_ms;		/* ... at this time */
 };
 
 /* The nodes of a view in ascending order, and the number of each one's ride: another ride of a node has another number. */
@@ -94,6 +97,8 @@ struct ddr_group {
 	bool hello_due;
 	bool changed;			/* there may be news for the arrays; the owner resets it before it asks for them */
 	uint64_t pulse;			/* counter of the last one that was sent */
+	struct ddr_node_debts debts;	/* that the next one names (debt.h) */
+	bool debts_news;		/* a pulse has said something; the owner resets it when it looks at the debts */
 	bool pulse_due, pulse_away;	/* it is to be sent; the last one has not come back yet */
 	bool verdict_due;		/* @verdict is to be sent */
 	struct ddr_node_verdict verdict;
