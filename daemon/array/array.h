@@ -81,6 +81,7 @@ struct ddr_array_cluster {
 	bool leaving, left;		/* OP_LEAVE was given; it was answered */
 	uint16_t version;		/* of the group's messages; 0: not known yet */
 	char waits[512];		/* what the array waits for in the group of the daemons, or "" */
+	char debt[1024];		/* the oldest debt of a node in the array, or "" */
 	uint64_t quorum_ring, view_ring;
 	uint32_t n_seen;
 	struct ddr_array_seen seen[DDR_SM_MAX_NODES];

@@ -171,6 +171,24 @@ static void on_waits(void *ctx, const char *text)
 		ddr_event_plain(a, LOG_WARNING, "wait", text);
 }
 
+static void on_debts(void *ctx, struct ddr_node_debts *list)
+{
+	const struct ddr_array *a = ctx;
+
+	if (a->sm && !a->broken)
+		ddr_sm_debts(a->sm, ddr_now_ms(), list);
+}
+
+static void on_debt(void *ctx, enum ddr_debt_news news, const char *text)
+{
+	struct ddr_array *a = ctx;
+
+	if (news == DDR_DEBT_LASTS)
+		snprintf(a->cluster.debt, sizeof(a->cluster.debt), "%s", text ? text : "");
+	else
+		ddr_event_plain(a, news == DDR_DEBT_BEGINS ? LOG_WARNING : LOG_NOTICE, news == DDR_DEBT_BEGINS ? "wait" : "wait-over", text);
+}
+
 /* Without a group nothing may be written, as without quorum. array.c starts again when the cluster is back. */
 static void on_lost(void *ctx, const char *why)
 {
@@ -178,13 +196,15 @@ static void on_lost(void *ctx, const char *why)
 	uint32_t self = a->d->transport->node(a->d);
 
 	a->cluster.lost = true;
+	a->cluster.debt[0] = '\0';
 	snprintf(a->error, sizeof(a->error), "the connection to the cluster was lost: %s", why);
 	ddr_event_plain(a, LOG_CRIT, "cluster-lost", a->error);
 	on_quorum(a, &self, 1, false, a->cluster.quorum_ring);
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits,
+	.debts = on_debts, .debt = on_debt, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

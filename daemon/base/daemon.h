@@ -54,6 +54,14 @@ struct ddr_unstarted {
 	bool waits;			/* it may still start */
 };
 
+#define DDR_ELSEWHERE	8u
+
+/* What nodes wait for in an array that this node does not serve; used by link_debt.c, for status. */
+struct ddr_elsewhere {
+	uint8_t uuid[16];
+	char waits[1024];		/* "": unused entry */
+};
+
 struct ddr_daemon {
 	qb_loop_t *loop;
 	struct ddr_conf conf;
@@ -78,6 +86,7 @@ struct ddr_daemon {
 	struct ddr_job_stock *job_stock;	/* memory for the jobs of all arrays */
 	struct ddr_adoption adopt[DDR_ADOPTIONS];
 	struct ddr_unstarted unstarted[DDR_ARRAYS_MAX];
+	struct ddr_elsewhere elsewhere[DDR_ELSEWHERE];
 	bool listed;			/* the kernel has listed all its arrays */
 	uint64_t schedule_ms;		/* when the schedule of verify was last checked */
 	struct {

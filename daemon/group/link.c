@@ -47,6 +47,7 @@ static void close_handle(struct ddr_link *l)
 	ddr_link_stop_timer(l, &l->silence);
 	ddr_link_stop_timer(l, &l->pulse);
 	ddr_votes_forget(&l->votes);
+	ddr_link_debts_end(l);
 	qb_loop_poll_del(l->d->loop, l->fd);
 	cpg_finalize(l->handle);
 }
@@ -216,6 +217,8 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 		return;
 	case DDR_GROUP_TAKEN:
 		ddr_link_pulse_back(l);
+		if (l->group.debts_news && ddr_link_debts(l))
+			ddr_link_watch_later(l);
 		ddr_link_tell(l);
 	}
 }

@@ -37,6 +37,7 @@ enum ddr_link_wait_kind {
 };
 
 #define DDR_LINK_WAIT_TEXT	512u
+#define DDR_LINK_DEBT_TEXT	1024u
 
 struct ddr_link_wait {
 	enum ddr_link_wait_kind kind;

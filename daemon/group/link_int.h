@@ -12,7 +12,7 @@
 #include "daemon/group/corosync.h"
 #include "daemon/group/link.h"
 #include "daemon/group/votes.h"
-#include "lib/node/group.h"
+#include "lib/node/debt.h"
 
 struct ddr_link {
 	struct ddr_daemon *d;
@@ -32,6 +32,8 @@ struct ddr_link {
 	uint64_t outs;			/* name of the set of nodes whose daemons are excluded, as the arrays know it */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
+	struct ddr_debt debt[DDR_DEBT_LIST];	/* link_debt.c's: as shown last */
+	uint32_t n_debts;
 	cs_error_t refusal;		/* the last logged error of a message or of the join */
 	bool stores;			/* the id of the cluster is being stored */
 	struct ddr_rider *rider[DDR_NODE_RIDES];
@@ -52,6 +54,12 @@ void ddr_link_tell(struct ddr_link *l);
 void ddr_link_watch(struct ddr_link *l);
 /* The same in a moment, from the loop. */
 void ddr_link_watch_later(struct ddr_link *l);
+
+/* link_debt.c: asks the arrays what they are owed, for the next pulse, and tells what is owed to anybody for long. Within such a round. True: look again. */
+bool ddr_link_debts(struct ddr_link *l);
+/* The group is lost: what others have said counts no more. */
+void ddr_link_debts_end(struct ddr_link *l);
+
 /* Two nodes whose machines have the same id: @p, which is refused for it, and another one. Writes one sentence. */
 void ddr_link_describe_copy(const struct ddr_link *l, const struct ddr_group_process *p, char *buf, size_t size);
 /* Is a process in the array's own group that is not known from the group of the daemons? */

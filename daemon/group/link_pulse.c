@@ -110,6 +110,8 @@ static void on_pulse(void *data)
 	l->pulse = 0;
 	note_still(l);
 	ddr_link_pulse(l);
+	if (ddr_link_debts(l))
+		ddr_link_watch_later(l);
 	ddr_group_pulse(&l->group);
 	ask_votes(l);
 	p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;

@@ -257,7 +257,7 @@ static bool let_rise(struct ddr_link *l)
 
 void ddr_link_watch(struct ddr_link *l)
 {
-	bool waits = false;
+	bool waits = l->open && ddr_link_debts(l);
 
 	for (unsigned int i = 0; l->open && i < DDR_NODE_RIDES; i++) {
 		if (l->rider[i])

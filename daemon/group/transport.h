@@ -15,6 +15,10 @@
 #include <stdint.h>
 
 struct ddr_daemon;
+struct ddr_node_debts;
+
+/* DDR_DEBT_LASTS comes at each look: the oldest one as it is now, for status; NULL: there is none. */
+enum ddr_debt_news { DDR_DEBT_BEGINS, DDR_DEBT_ENDS, DDR_DEBT_LASTS };
 
 struct ddr_transport_events {
 	/*
@@ -39,6 +43,10 @@ struct ddr_transport_events {
 	bool (*has_slot)(void *ctx, uint32_t node);
 	/* What the array has waited for in the group for some seconds: one sentence, which names who and what to do. NULL: that has ended. */
 	void (*waits)(void *ctx, const char *text);
+	/* Adds what the array is owed, and owes, to the list: ddr_sm_debts(). */
+	void (*debts)(void *ctx, struct ddr_node_debts *list);
+	/* A node owes another one something for some seconds: one sentence, which names who, what, since when, and why. */
+	void (*debt)(void *ctx, enum ddr_debt_news news, const char *text);
 	/* The group is lost for this node: nothing follows, and messages that were sent may be lost. @why: static text. */
 	void (*lost)(void *ctx, const char *why);
 };

@@ -337,10 +337,29 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 		add_text(o, "waits", a->cluster.waits);
 		return;
 	}
+	if (a->cluster.debt[0] && (!st->wait || st->wait_for == DDR_SM_WAIT_VIEW || st->wait_for == DDR_SM_WAIT_STATE)) {	/* it says who, and why */
+		add_text(o, "waits", a->cluster.debt);
+		return;
+	}
 	if (st->wait && st->wait_node)
 		snprintf(text, sizeof(text), "%s (node %u) %s%s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait,
 			 ddr_fence_ack_id(st->wait, st->wait_node, id, sizeof(id)));
 	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);
+}
+
+/* What nodes wait for in arrays that this node does not serve. */
+static struct json_object *elsewhere(const struct ddr_daemon *d)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < DDR_ELSEWHERE && d->elsewhere[i].waits[0]; i++) {
+		struct json_object *o = json_object_new_object();
+
+		add_uuid(o, "uuid", d->elsewhere[i].uuid);
+		add_text(o, "waits", d->elsewhere[i].waits);
+		json_object_array_add(list, o);
+	}
+	return list;
 }
 
 static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
@@ -363,6 +382,7 @@ static struct json_object *cluster_object(const struct ddr_array *a, const struc
 	json_object_object_add(o, "writer", st->writer ? json_object_new_uint64(st->writer) : NULL);
 	add_number(o, "protocol", a->cluster.version ? a->cluster.version : DDR_MSG_VERSION);
 	cluster_waits(a, st, o);
+	json_object_object_add(o, "elsewhere", elsewhere(a->d));
 	json_object_object_add(o, "unseen", unseen(a, st));
 	json_object_object_add(o, "nodes", nodes);
 	json_object_object_add(o, "slots", slots_array(a));

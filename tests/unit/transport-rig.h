@@ -78,6 +78,9 @@ static struct {
 	unsigned int stores;		/* times that ids of the cluster were to be stored */
 	unsigned int told_waits;	/* times that something was said to be waited for, and the last of it; "": nothing */
 	char waits[512];
+	struct ddr_node_debts debts;	/* that the array knows */
+	unsigned int debt_begins, debt_ends;
+	char debt[1024], debt_event[1024];	/* as status has it; the last one of these */
 	char why[256];
 } play;
 
@@ -436,9 +439,24 @@ static void on_waits(void *ctx, const char *text)
 	snprintf(play.waits, sizeof(play.waits), "%s", text ? text : "");
 }
 
+static void on_debts(void *ctx, struct ddr_node_debts *list)
+{
+	(void)ctx;
+	if (play.debts.n)
+		*list = play.debts;
+}
+
+static void on_debt(void *ctx, enum ddr_debt_news news, const char *text)
+{
+	(void)ctx;
+	play.debt_begins += news == DDR_DEBT_BEGINS;
+	play.debt_ends += news == DDR_DEBT_ENDS;
+	snprintf(news == DDR_DEBT_LASTS ? play.debt : play.debt_event, sizeof(play.debt), "%s", text ? text : "");
+}
+
 static const struct ddr_transport_events events = {
 	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits,
-	.lost = on_lost,
+	.debts = on_debts, .debt = on_debt, .lost = on_lost,
 };
 
 static const uint8_t uuid[16] = { 1 };

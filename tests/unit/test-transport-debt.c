@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What every daemon says of debts, its own and those of others (daemon/group/link_debt.c). Corosync's library is simulated. */
+#include "tests/unit/transport-rig.h"
+
+static struct { unsigned int n; char event[16], uuid[40], text[1024]; } sunk;
+
+static void take_notice(void *ctx, const struct ddr_notice *n)
+{
+	(void)ctx;
+	sunk.n++;
+	snprintf(sunk.event, sizeof(sunk.event), "%s", n->event);
+	snprintf(sunk.uuid, sizeof(sunk.uuid), "%s", n->uuid);
+	snprintf(sunk.text, sizeof(sunk.text), "%s", n->text);
+}
+
+static struct ddr_node_debt debt(uint8_t kind, uint32_t node, uint32_t since_ms)
+{
+	struct ddr_node_debt owed = { .kind = kind, .node = node, .since_ms = since_ms, .quiet_ms = since_ms };
+
+	memcpy(owed.uuid, uuid, sizeof(owed.uuid));
+	return owed;
+}
+
+static void pulse_of(uint32_t node, uint32_t n, const struct ddr_node_debt *list)
+{
+	struct ddr_node_msg m = { .type = DDR_N_PULSE, .sender = node, .pulse = { .counter = 1, .debts = { .n = n, .total = n } } };
+	uint8_t buf[DDR_NODE_MSG_MAX];
+	size_t len;
+
+	memcpy(m.pulse.debts.debt, list, n * sizeof(*list));
+	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
+	assert_true(len > 0);
+	play.calls.cpg_deliver_fn(1, NULL, node, 99 + node, buf, len);
+}
+
+static struct ddr_transport *three(void)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	memset(&sunk, 0, sizeof(sunk));
+	d.sink = (struct ddr_sink){ .take = take_notice };
+	play.whole = true;
+	members(3, 2, 8);
+	return t;
+}
+
+/* Node 2 waits for node 3. This node does not, but serves the array: it says so at once, once, and says when it is over. */
+static void what_another_node_waits_for(void **state)
+{
+	struct ddr_node_debt of_2 = debt(DDR_DEBT_EX_ACK, 3, 4999), of_3 = debt(DDR_DEBT_EX_ACK, 3, 5000);
+	struct ddr_transport *t = three();
+
+	(void)state;
+	of_3.why = DDR_WHY_KERNEL;
+	pulse_of(2, 1, &of_2);
+	assert_int_equal(play.debt_begins, 0);
+	of_2.since_ms = 7000;
+	pulse_of(3, 1, &of_3);
+	pulse_of(2, 1, &of_2);
+	assert_int_equal(play.debt_begins, 1);
+	assert_non_null(strstr(play.debt_event, "node 3 (node 3) still writes to blocks that another node is to resync"));
+	assert_non_null(strstr(play.debt_event, "its kernel has not ended older requests"));
+	assert_non_null(strstr(play.debt, "for 7 s now"));
+	assert_non_null(strstr(play.debt, "waiting: node 2 (node 2)"));
+	play.ms += 2000;
+	pulse_of(2, 1, &of_2);
+	assert_int_equal(play.debt_begins, 1);
+	assert_int_equal(play.debt_ends, 0);
+	pulse_of(2, 0, NULL);
+	assert_int_equal(play.debt_ends, 0);		/* node 3 itself says that it owes it */
+	pulse_of(3, 0, NULL);
+	assert_int_equal(play.debt_ends, 1);
+	assert_non_null(strstr(play.debt_event, "this has ended: node 3 (node 3) still writes"));
+	assert_string_equal(play.debt, "");
+	assert_int_equal(sunk.n, 0);
+	leave(t);
+}
+
+/* What this node's array is owed goes out with the next pulse, and is said here as well. */
+static void what_this_node_waits_for(void **state)
+{
+	struct ddr_transport *t = three();
+	struct ddr_node_msg m;
+
+	(void)state;
+	play.debts = (struct ddr_node_debts){ .n = 1, .total = 1, .debt = { debt(DDR_DEBT_MEMBER_ACK, 2, 6000) } };
+	run(2100);
+	assert_int_equal(play.n_own, 1);
+	assert_null(ddr_node_msg_decode(play.own[0].msg, play.own[0].len, &m));
+	assert_int_equal(m.type, DDR_N_PULSE);
+	assert_int_equal(m.pulse.debts.n, 1);
+	assert_memory_equal(m.pulse.debts.debt[0].uuid, uuid, sizeof(uuid));
+	assert_int_equal(m.pulse.debts.debt[0].kind, DDR_DEBT_MEMBER_ACK);
+	assert_int_equal(m.pulse.debts.debt[0].node, 2);
+	assert_int_equal(m.pulse.debts.debt[0].since_ms, 6000);
+	assert_int_equal(play.debt_begins, 1);
+	assert_non_null(strstr(play.debt, "node 2 (node 2) has not acknowledged the last change of the members, for 6 s now"));
+	assert_non_null(strstr(play.debt, "waiting: node 1 (node 1)"));
+	play.debts.n = 0;
+	run(1200);					/* it is looked at again while it lasts */
+	assert_int_equal(play.debt_ends, 1);
+	leave(t);
+}
+
+/* A chain: node 2 waits for node 3, and that one for node 1. */
+static void a_chain_is_named(void **state)
+{
+	struct ddr_node_debt of_2 = debt(DDR_DEBT_MEMBER_DONE, 3, 9000), of_3 = debt(DDR_DEBT_ROOM, 1, 8000);
+	struct ddr_transport *t = three();
+
+	(void)state;
+	pulse_of(3, 1, &of_3);
+	pulse_of(2, 1, &of_2);
+	assert_int_equal(play.debt_begins, 2);
+	assert_non_null(strstr(play.debt, "node 3 (node 3) has not written the superblocks of a change"));
+	assert_non_null(strstr(play.debt, "it waits itself for node 1 (node 1), which has not said how large its disks are"));
+	leave(t);
+}
+
+/* A node that does not take part in the array says it as well, by the array's uuid. What a later release knows has no text, but a debtor. */
+static void an_array_elsewhere(void **state)
+{
+	struct ddr_node_debt of_2[] = { debt(DDR_DEBT_RETURN, 3, 9000), debt(99, 3, 6000) };
+	struct ddr_transport *t = three();
+
+	(void)state;
+	of_2[0].uuid[0] = of_2[1].uuid[0] = 0xee;
+	pulse_of(2, 2, of_2);
+	assert_int_equal(play.debt_begins, 0);
+	assert_int_equal(sunk.n, 2);
+	assert_string_equal(sunk.event, "wait");
+	assert_string_equal(sunk.uuid, "ee000000-0000-0000-0000-000000000000");
+	assert_non_null(strstr(sunk.text, "node 3 (node 3) owes something that only a later release of ddraid knows"));
+	assert_int_equal(d.elsewhere[0].uuid[0], 0xee);
+	assert_non_null(strstr(d.elsewhere[0].waits, "node 3 (node 3) is lost"));
+	assert_string_equal(d.elsewhere[2].waits, "");
+	pulse_of(2, 0, NULL);
+	assert_int_equal(sunk.n, 4);
+	assert_string_equal(sunk.event, "wait-over");
+	assert_string_equal(d.elsewhere[0].waits, "");
+	leave(t);
+}
+
+/* A lost node is an event and a wait of its own where the array is served. */
+static void a_lost_node_is_said_once(void **state)
+{
+	struct ddr_node_debt of_2 = debt(DDR_DEBT_RETURN, 9, 9000);
+	struct ddr_transport *t = three();
+
+	(void)state;
+	pulse_of(2, 1, &of_2);
+	assert_int_equal(play.debt_begins, 0);
+	assert_string_equal(play.debt, "");
+	assert_int_equal(sunk.n, 0);
+	pulse_of(2, 0, NULL);
+	assert_int_equal(play.debt_ends, 0);
+	leave(t);
+}
+
+/* Without the group nobody knows what goes on in arrays elsewhere. */
+static void what_was_said_ends_with_the_group(void **state)
+{
+	struct ddr_node_debt of_2 = debt(DDR_DEBT_ROOM, 3, 9000);
+	struct ddr_transport *t = three();
+
+	(void)state;
+	of_2.uuid[0] = 0xee;
+	pulse_of(2, 1, &of_2);
+	assert_true(d.elsewhere[0].waits[0] != '\0');
+	play.may_lose = true;
+	play.down = true;
+	tell_corosync();
+	assert_true(play.lost);
+	assert_string_equal(d.elsewhere[0].waits, "");
+	leave(t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_another_node_waits_for), cmocka_unit_test(what_this_node_waits_for), cmocka_unit_test(a_chain_is_named),
+		cmocka_unit_test(an_array_elsewhere), cmocka_unit_test(a_lost_node_is_said_once), cmocka_unit_test(what_was_said_ends_with_the_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
