@@ -128,6 +128,18 @@ static void print_device(struct json_object *a)
 		printf("  device   %s on this node: it was renamed\n", client_clean(client_text(a, "device")));
 }
 
+/* What nodes wait for in arrays that this node does not serve: each array has the same list, so it is printed once. */
+static void print_elsewhere(struct json_object *arrays)
+{
+	struct json_object *list = NULL;
+
+	for (size_t i = 0; i < client_length(arrays) && !client_length(list); i++)
+		list = client_object(client_object(client_at(arrays, i), "cluster"), "elsewhere");
+	for (size_t i = 0; i < client_length(list); i++)
+		printf("\narray %s is not started on this node\n  waits    %s\n", client_clean(client_text(client_at(list, i), "uuid")),
+		       client_clean(client_text(client_at(list, i), "waits")));
+}
+
 static void print_array(struct json_object *a)
 {
 	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
@@ -282,6 +294,7 @@ int cmd_status(const struct cli_command *cmd, int argc, char **argv)
 			putchar('\n');
 		print_array(client_at(data, i));
 	}
+	print_elsewhere(data);
 	if (client_length(data) == 0)
 		printf("no arrays are started on this node\n");
 	json_object_put(data);

@@ -57,7 +57,8 @@ static void says(uint32_t node, uint32_t n, const struct ddr_node_debt *d)
 {
 	struct ddr_node_msg m = { .type = DDR_N_PULSE, .sender = node, .pulse = { .counter = 1, .debts = { .n = n, .total = n } } };
 
-	memcpy(m.pulse.debts.debt, d, n * sizeof(*d));
+	if (n)
+		memcpy(m.pulse.debts.debt, d, n * sizeof(*d));
 	deliver(node, &m);
 }
 

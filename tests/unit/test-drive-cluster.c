@@ -125,6 +125,26 @@ static void what_the_group_waits_for_is_said(void **state)
 	end();
 }
 
+/* What a node owes is an event when it begins and when it ends, and status shows it as it is now. */
+static void what_nodes_owe_is_said(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	ddr_drive_transport_events.debt(a, DDR_DEBT_BEGINS, "node 2 owes");
+	assert_string_equal(play.event, "wait");
+	assert_string_equal(a->cluster.debt, "");
+	ddr_drive_transport_events.debt(a, DDR_DEBT_ENDS, "this has ended");
+	assert_string_equal(play.event, "wait-over");
+	play.n_events = 0;
+	ddr_drive_transport_events.debt(a, DDR_DEBT_LASTS, "node 2 owes for 7 s");
+	assert_string_equal(a->cluster.debt, "node 2 owes for 7 s");
+	ddr_drive_transport_events.debt(a, DDR_DEBT_LASTS, NULL);
+	assert_string_equal(a->cluster.debt, "");
+	assert_int_equal(play.n_events, 0);
+	end();
+}
+
 /* ---- fencing -------------------------------------------------------------------------- */
 
 static uint64_t failure;
@@ -658,6 +678,7 @@ int main(void)
 		cmocka_unit_test(quorum_and_messages_are_given_on), cmocka_unit_test(a_lost_group_is_no_quorum),
 		cmocka_unit_test(the_version_is_given_on), cmocka_unit_test(exclusions_and_slots_are_the_state_machines),
 		cmocka_unit_test(what_the_group_waits_for_is_said),
+		cmocka_unit_test(what_nodes_owe_is_said),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(names_that_no_agent_gets), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),

@@ -178,6 +178,7 @@ static void status_of_a_healthy_array(void **state)
 	is("cluster/id", "\"01000000-0000-0000-0000-000000000000\"");	/* without a cluster the machine is one of its own */
 	is("cluster/writer", "null");
 	is("cluster/waits", "null");
+	is("cluster/elsewhere", "[]");
 	is("cluster/nodes", "[{\"id\":3,\"name\":\"n3\",\"state\":\"active\",\"slot\":0}]");
 	is("verify/due", "null");
 	is("error", "null");
@@ -378,6 +379,27 @@ static void an_array_that_is_not_served(void **state)
 	is("members/10", "nothing");
 }
 
+/* Who owes what is more than that the nodes have not agreed; but of a lost node the state machine knows what to do. */
+static void status_shows_what_nodes_owe(void **state)
+{
+	(void)state;
+	snprintf(array.cluster.debt, sizeof(array.cluster.debt), "n2 (node 2) has not said hello");
+	look();
+	is("cluster/waits", "\"n2 (node 2) has not said hello\"");
+	status.wait = "the nodes have not agreed";
+	status.wait_for = DDR_SM_WAIT_VIEW;
+	look();
+	is("cluster/waits", "\"n2 (node 2) has not said hello\"");
+	status.wait_for = DDR_SM_WAIT_QUORUM;
+	look();
+	is("cluster/waits", "\"the nodes have not agreed\"");
+	d.elsewhere[0].uuid[0] = 0xee;
+	snprintf(d.elsewhere[0].waits, sizeof(d.elsewhere[0].waits), "n3 is lost");
+	look();
+	is("cluster/elsewhere", "[{\"uuid\":\"ee000000-0000-0000-0000-000000000000\",\"waits\":\"n3 is lost\"}]");
+	memset(d.elsewhere, 0, sizeof(d.elsewhere));
+}
+
 static void status_shows_what_an_unserved_array_waits_for(void **state)
 {
 	(void)state;
@@ -532,6 +554,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(jobs_side_by_side, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_array_that_is_not_served, setup, teardown),
 		cmocka_unit_test_setup_teardown(status_shows_what_an_unserved_array_waits_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_shows_what_nodes_owe, setup, teardown),
 		cmocka_unit_test_setup_teardown(nodes_of_a_cluster, setup, teardown),
 		cmocka_unit_test_setup_teardown(owners_of_the_slots, setup, teardown), cmocka_unit_test_setup_teardown(a_disk_that_a_node_does_not_see, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_member_without_space, setup, teardown),

@@ -27,7 +27,8 @@ static void pulse_of(uint32_t node, uint32_t n, const struct ddr_node_debt *list
 	uint8_t buf[DDR_NODE_MSG_MAX];
 	size_t len;
 
-	memcpy(m.pulse.debts.debt, list, n * sizeof(*list));
+	if (n)
+		memcpy(m.pulse.debts.debt, list, n * sizeof(*list));
 	len = ddr_node_msg_encode(&m, buf, sizeof(buf));
 	assert_true(len > 0);
 	play.calls.cpg_deliver_fn(1, NULL, node, 99 + node, buf, len);
