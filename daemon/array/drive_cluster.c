@@ -203,8 +203,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits,
-	.debts = on_debts, .debt = on_debt, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .debts = on_debts, .debt = on_debt, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

@@ -483,7 +483,7 @@ bool ddr_sm_complete(const struct ddr_sm *sm);
 bool ddr_sm_has_slot(const struct ddr_sm *sm, uint32_t node);
 /*
  * Adds the debts of which this node knows, those of all nodes to it and its own, to @list (lib/wire/node_msg.h), the oldest first. @now_ms: by the clock of TICK.
- * Without a cluster there are none.
+ * Without a cluster there are only its own.
  */
 struct ddr_node_debts;
 void ddr_sm_debts(const struct ddr_sm *sm, uint64_t now_ms, struct ddr_node_debts *list);

@@ -216,7 +216,7 @@ void ddr_sm_debts_look(struct ddr_sm *sm)
 {
 	struct look k = { { 0 } };
 
-	if (!sm->shared.cluster || !sm->own.quorate || sm->own.c.left_told) {
+	if (!sm->own.quorate || sm->own.c.left_told) {
 		memset(sm->own.debts, 0, sizeof(sm->own.debts));	/* what waits, waits for quorum */
 		return;
 	}

@@ -822,6 +822,12 @@ static void hostile_debts(void **state)
 		else
 			assert_non_null(ddr_node_msg_decode(buf, cut, &back));
 	}
+	memcpy(buf + len, buf + first + 8, 32);
+	buf[8] = (uint8_t)(len + 32);
+	buf[9] = (uint8_t)((len + 32) >> 8);
+	assert_null(ddr_node_msg_decode(buf, len + 32, &back));		/* a later release says more */
+	buf[first]++;
+	assert_non_null(ddr_node_msg_decode(buf, len + 32, &back));	/* more debts than a pulse names */
 	buf[8] = (uint8_t)first;
 	buf[9] = 0;
 	assert_null(ddr_node_msg_decode(buf, first, &back));

@@ -116,7 +116,12 @@ static void a_range_is_not_released(void **state)
 	struct cx *c = *state;
 
 	wants_resync(c, 3);
-	c->answers = CX_MSG | CX_KERNEL;	/* the job's disk hangs */
+	deliver_to(c, 0);
+	c->answers = 0;
+	deliver_to(c, 1);
+	cx_tick(c, 3000);
+	is_owed(c, 1, DDR_DEBT_EX_ACK, 2, 3000, 3000);
+	c->answers = CX_MSG | CX_KERNEL;	/* the job's disk hangs; only from now on it is the owner's turn */
 	cx_settle(c);
 	is_owed(c, 1, DDR_DEBT_EX_RELEASE, 1, 0, 0);
 	cx_tick(c, 6000);
