@@ -21,6 +21,17 @@ void disk_write(struct disk *d, uint64_t block, uint64_t token)
 		d->since[block] = writes;
 	d->cache[block] = token;
 	d->cached[block] = true;
+	if (d->bad[block])
+		d->n_bad--;
+	d->bad[block] = false;
+}
+
+bool disk_bad(const struct disk *d, uint64_t start, uint64_t count)
+{
+	for (uint64_t b = start; d->n_bad && b < start + count && b < SIM_MAX_BLOCKS; b++)
+		if (d->bad[b])
+			return true;
+	return false;
 }
 
 uint64_t disk_read(const struct disk *d, uint64_t block)
@@ -90,12 +101,20 @@ void disk_forget_daemon(struct sim *s, const struct node *n)
 		s->disk[m].daemon_failed &= ~bit_of(s, n);
 }
 
+void disk_readable(struct disk *d)
+{
+	memset(d->bad, 0, sizeof(d->bad));
+	d->n_bad = 0;
+}
+
 void disk_back(struct sim *s, struct disk *d)
 {
 	d->full = false;
 	d->dead = d->failed = d->dropped = d->chosen = d->exchanged = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	memset(d->hangs_until, 0, sizeof(d->hangs_until));
+	disk_readable(d);	/* and its firmware has others for its bad sectors */
+	d->was_bad = false;
 	disk_drop_cache(d);
 	check_places(s);
 }

@@ -179,6 +179,41 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 	return true;
 }
 
+/* Sectors that cannot be read until something is written there: the array has lost what they hold, as it loses a member. */
+bool sim_disk_bad(struct sim *s, uint32_t m, uint64_t start, uint64_t count, uint64_t apart)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || !s->g.parity || d->dead || d->once != FAULT_NONE || start >= s->blocks || (!d->n_bad && !one_more(s, d)))
+		return false;
+	for (uint64_t b = start; count && b < s->blocks; b += 1 + apart, count--) {
+		d->n_bad += !d->bad[b];
+		d->bad[b] = true;
+	}
+	d->was_bad = true;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %u has bad sectors in %u blocks", m, d->n_bad);
+	return true;
+}
+
+/* What was bad on the disk was written: it has not lost anything any more. */
+static void mended(struct sim *s, struct disk *d)
+{
+	bool counts = false;
+
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		counts |= &s->disk[s->at[p]] == d;
+	s->faults_left += !s->lossy && counts && d->chosen && s->faults_left < s->g.parity;
+	d->chosen = d->was_bad = false;
+}
+
+void sim_disks_mended(struct sim *s)
+{
+	for (struct disk *d = s->disk; d < s->disk + s->sb0.members; d++)
+		if (d->was_bad && !d->n_bad)
+			mended(s, d);
+}
+
 /* For a quarter of io_timeout at most, which must cost nothing; or for longer, and then it has failed on this node. */
 #define SHORT_MS	5000u
 

@@ -417,7 +417,7 @@ static void read_end(struct sim *s, struct kernel *k, struct op *op)
 	if (kernel_reads(k, m, op->start + op->count - 1) != k->disk[m])
 		at = DDR_UAPI_SHADOW;
 	d = &s->disk[k->disk[at]];
-	medium = !disk_gone(s, n, d) && (disk_fails(s, n, d, FAULT_READ_MEDIUM) || bad_sector(s));
+	medium = !disk_gone(s, n, d) && (disk_fails(s, n, d, FAULT_READ_MEDIUM) || disk_bad(d, op->start, op->count) || bad_sector(s));
 	if (medium) {
 		d->sour = (uint32_t)sim_rand(s, 5);
 		d->failed = true;

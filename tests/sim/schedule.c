@@ -519,6 +519,7 @@ void cluster_calm(struct sim *s)
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].full = false;
+		disk_readable(&s->disk[m]);
 		if (!s->finding)
 			memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
 		s->disk[m].cut = 0;

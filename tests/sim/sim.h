@@ -92,6 +92,9 @@ struct disk {
 	uint64_t full_until;	/* event at which that ends */
 	bool exchanged;		/* another disk is behind its devices (finding.c) */
 	uint32_t sour;		/* this many reads of a fix fail: it looks for a bad sector that was reported */
+	bool bad[SIM_MAX_BLOCKS];	/* these cannot be read until they are written */
+	uint32_t n_bad;
+	bool was_bad;		/* it had some, and counts as one that fails (chosen) */
 };
 
 void disk_write(struct disk *d, uint64_t block, uint64_t token);
@@ -110,6 +113,10 @@ bool disk_gone(const struct sim *s, const struct node *n, const struct disk *d);
 /* The kernel or the daemon of @n is gone: it did not complete what it saw fail, so that does not matter to others. */
 void disk_forget_kernel(struct sim *s, const struct node *n);
 void disk_forget_daemon(struct sim *s, const struct node *n);
+/* Does the read meet a bad sector? */
+bool disk_bad(const struct disk *d, uint64_t start, uint64_t count);
+/* It has no bad sectors any more. At the end of a run: a region that was never in sync cannot become so while data of it is unreadable, and is tried for ever. */
+void disk_readable(struct disk *d);
 /* A failed disk works again; its unflushed writes are lost. */
 void disk_back(struct sim *s, struct disk *d);
 /* Power fails: each cached chunk reached the media or did not. */
@@ -416,7 +423,7 @@ struct storm {
 };
 
 /* Events that only real daemons see (world.c), likewise. */
-enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_EVENTS };
+enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_BAD, WORLD_EVENTS };
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
@@ -531,6 +538,8 @@ bool sim_quorate(struct sim *s, struct node *n);	/* loses quorum if it has it, o
 /* Faults, as far as the array tolerates them; false: it does not. @m: the member. */
 bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
 bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
+bool sim_disk_bad(struct sim *s, uint32_t m, uint64_t start, uint64_t count, uint64_t apart);	/* bad sectors, until they are written */
+void sim_disks_mended(struct sim *s);	/* some may have none any more */
 bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms, bool kernel);
 /* @asked: by the operator; else the kernels report the device, and the daemons see for themselves. */
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked);

@@ -333,6 +333,7 @@ void sim_calm(struct sim *s)
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++) {
 		s->disk[m].once = FAULT_NONE;
 		s->disk[m].full = false;
+		disk_readable(&s->disk[m]);
 		memset(s->disk[m].hangs_until, 0, sizeof(s->disk[m].hangs_until));
 	}
 	n->crash_after = -1;

@@ -175,6 +175,7 @@ static bool disks(struct sim *s, struct node *n, const struct act *a)
 	switch (a->verb) {
 	case ACT_DISK: return sim_disk_fails(s, (uint32_t)a->arg[0], (enum disk_fault)a->sub);
 	case ACT_CUT: return sim_disk_cut(s, n, (uint32_t)a->arg[0]);
+	case ACT_BAD: return sim_disk_bad(s, (uint32_t)a->arg[0], a->arg[1], a->arg[2], a->arg[3]);
 	case ACT_HANG: return sim_disk_hangs(s, n, (uint32_t)a->arg[0], a->arg[1], a->arg[2]);
 	case ACT_PUT_BACK: return sim_put_back(s, n, (uint32_t)a->arg[0], a->arg[1], !a->arg[2]);
 	case ACT_FULL:
@@ -192,6 +193,7 @@ static bool act_do(struct sim *s, const struct act *a)
 {
 	struct node *n = &s->node[a->node ? (a->node - 1u) % s->n_nodes : 0];
 
+	sim_disks_mended(s);
 	if (a->verb != ACT_TICK)
 		node_wakes(s, n);
 	switch (a->verb) {

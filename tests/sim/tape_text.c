@@ -39,6 +39,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "disk-bad-sector", ACT_DISK, FAULT_READ_MEDIUM, { "member" } },
 	{ "disk-no-space", ACT_DISK, FAULT_NOSPC, { "member" } },
 	{ "disk-cut-off", ACT_CUT, 0, { "member" } },
+	{ "disk-bad-sectors", ACT_BAD, 0, { "member", "start", "count", "apart" } },	/* until they are written */
 	{ "disk-hangs", ACT_HANG, 0, { "member", "ms", "kernel" } },	/* kernel: its own requests, too */
 	{ "disks-full", ACT_FULL, 0, { "members" } },			/* a mask */
 	{ "disks-have-space", ACT_SPACE, 0, { "members" } },

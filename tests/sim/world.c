@@ -9,7 +9,7 @@
 
 void world_draw(struct sim *s)
 {
-	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2 };
+	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2, [WORLD_BAD] = 2 };
 	static const uint32_t every[] = { 100, 200, 400, 1000 };
 	struct world *w = &s->world;
 
@@ -77,6 +77,25 @@ static void vanish(struct sim *s, const struct node *n)
 		sim_act(s, back);
 }
 
+/* A disk gets bad sectors; often the one that is about to be replaced, since that is why it is. */
+static void bad(struct sim *s)
+{
+	struct act a = act_of(ACT_BAD, NULL);
+	struct ddr_super sb;
+
+	a.arg[0] = sim_rand(s, s->sb0.members);
+	a.arg[1] = sim_rand(s, s->blocks);
+	a.arg[2] = 1 + sim_rand(s, 6);
+	a.arg[3] = sim_rand(s, 3);
+	for (uint32_t m = 0; check_newest_super(s, &sb) && m < sb.members && !sim_chance(s, 3); m++)
+		for (uint32_t old = 0; old < sb.members && (sb.member[m].flags & DDR_MEMBER_F_REPLACING); old++)
+			if (old != m && sb.member[old].role == sb.member[m].role && sb.member[old].state == DDR_MEMBER_IN_SYNC) {
+				a.arg[0] = old;
+				a.arg[1] = sb.member[m].cursor < s->blocks ? sb.member[m].cursor + sim_rand(s, s->blocks - sb.member[m].cursor) : 0;
+			}
+	sim_act(s, a);
+}
+
 void world_event(struct sim *s, struct node *n)
 {
 	uint64_t at;
@@ -101,6 +120,7 @@ void world_event(struct sim *s, struct node *n)
 	case WORLD_CALL: call(s, n); return;
 	case WORLD_UEVENT: uevent(s, n); return;
 	case WORLD_VANISH: vanish(s, n); return;
+	case WORLD_BAD: bad(s); return;
 	case WORLD_EVENTS: return;
 	}
 }

@@ -399,6 +399,10 @@ static int read_data(struct sim *s, struct request *r, uint64_t block)
 
 	if (node_io_fails(s, r->n, d, FAULT_READ_IO))
 		return -EIO;
+	if (disk_bad(d, block, r->len / s->sb0.chunk)) {
+		d->failed = true;
+		return -ENODATA;
+	}
 	if (!rewritten && ((job && job->fix && d->sour && d->sour--) || node_io_fails(s, r->n, d, FAULT_READ_MEDIUM)))
 		return -ENODATA;
 	for (uint64_t b = block; b < block + r->len / s->sb0.chunk && b < SIM_MAX_BLOCKS; b++)
