@@ -284,6 +284,13 @@ bool node_stops(struct sim *s, struct node *n, bool stop)
 	return false;
 }
 
+bool node_ends(struct sim *s, struct node *n)
+{
+	(void)s;
+	(void)n;
+	return false;
+}
+
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
 {
 	(void)s;

@@ -341,6 +341,7 @@ bool node_io_answers(const struct sim *s, const struct node *n, const struct io 
 
 /* Real daemons only (world.c), else false: nothing happens. */
 bool node_stops(struct sim *s, struct node *n, bool stop);	/* by SIGSTOP, or goes on */
+bool node_ends(struct sim *s, struct node *n);	/* in order, and its arrays stay up: systemctl restart ddraidd */
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error);	/* its next call of that kind */
 bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member);	/* of a block device, from its kernel */
 bool node_stands_still(const struct sim *s, const struct node *n);	/* for its kernel and its disks, since it did (rule L8) */
@@ -423,7 +424,7 @@ struct storm {
 };
 
 /* Events that only real daemons see (world.c), likewise. */
-enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_BAD, WORLD_EVENTS };
+enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_BAD, WORLD_END, WORLD_CLIENT, WORLD_EVENTS };
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */

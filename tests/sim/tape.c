@@ -220,6 +220,7 @@ static bool act_do(struct sim *s, const struct act *a)
 	case ACT_LEAVE_GOES_ON: return leave_go_on(s, n);
 	case ACT_OPERATOR: return operator(s, n, a);
 	case ACT_STOP: return node_stops(s, n, a->arg[0]);
+	case ACT_END: return node_ends(s, n);
 	case ACT_COROSYNC: return cluster_corosync(s, n, a->arg[0]);
 	case ACT_CALL: return node_call_fails(s, n, a->sub, (int)a->arg[0]);
 	case ACT_UEVENT: return node_hears(s, n, a->sub, (uint32_t)a->arg[0]);

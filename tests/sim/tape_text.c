@@ -46,6 +46,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "disks-grow", ACT_ROOM, 0, { "blocks", "seen-by" } },
 	{ "put-back", ACT_PUT_BACK, 0, { "member", "dead", "unasked" } },
 	{ "stop-or-continue", ACT_STOP, 0, { "stop" } },			/* the rest is of real daemons */
+	{ "end", ACT_END, 0, { NULL } },					/* in order, and the arrays stay up */
 	{ "corosync", ACT_COROSYNC, 0, { "ends" } },
 	{ "open-fails", ACT_CALL, CALL_OPEN, { "errno" } },
 	{ "bind-fails", ACT_CALL, CALL_BIND, { "errno" } },
@@ -70,6 +71,8 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },
 	{ "fail", ACT_OPERATOR, DDR_IN_OP_FAIL_MEMBER, { NULL, NULL, "member", "how" } },
 	{ "replace", ACT_OPERATOR, DDR_IN_OP_REPLACE, { NULL, "by", "member" } },
+	{ "add", ACT_OPERATOR, DDR_IN_OP_ADD, { NULL, "disk" } },			/* a disk that not all nodes see, so it is not added */
+	{ "add-no-more", ACT_OPERATOR, DDR_IN_OP_WITHDRAW, { NULL, "disk" } },	/* its client has waited for long enough */
 	{ "verify", ACT_OPERATOR, DDR_IN_OP_VERIFY, { "what", "speed", NULL, "flags" } },
 	{ "grow", ACT_OPERATOR, DDR_IN_OP_GROW, { NULL, NULL, NULL, NULL, "blocks" } },
 	{ "tick", ACT_TICK, 0, { "ms" } },

@@ -9,7 +9,8 @@
 
 void world_draw(struct sim *s)
 {
-	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2, [WORLD_BAD] = 2 };
+	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2, [WORLD_BAD] = 2, [WORLD_END] = 1,
+								[WORLD_CLIENT] = 2 };
 	static const uint32_t every[] = { 100, 200, 400, 1000 };
 	struct world *w = &s->world;
 
@@ -77,6 +78,18 @@ static void vanish(struct sim *s, const struct node *n)
 		sim_act(s, back);
 }
 
+/* A client asks for what others would have to see, or has waited for it for long enough (daemon/ipc/ipc_wait.c). */
+static void client(struct sim *s, const struct node *n)
+{
+	struct ddr_input in = { .type = sim_chance(s, 2) ? DDR_IN_OP_ADD : DDR_IN_OP_WITHDRAW, .value = 1 + sim_rand(s, 3) };
+	struct ddr_super sb;
+
+	if (n->sm && sim_chance(s, 3) && check_newest_super(s, &sb))
+		in = (struct ddr_input){ .type = DDR_IN_OP_REPLACE, .member = (uint32_t)sim_rand(s, sb.members), .value = DDR_NO_MEMBER };
+	if (n->sm)
+		sim_operator(s, n, &in, false);
+}
+
 /* A disk gets bad sectors; often the one that is about to be replaced, since that is why it is. */
 static void bad(struct sim *s)
 {
@@ -121,6 +134,8 @@ void world_event(struct sim *s, struct node *n)
 	case WORLD_UEVENT: uevent(s, n); return;
 	case WORLD_VANISH: vanish(s, n); return;
 	case WORLD_BAD: bad(s); return;
+	case WORLD_END: sim_act(s, act_of(ACT_END, n)); return;
+	case WORLD_CLIENT: client(s, n); return;
 	case WORLD_EVENTS: return;
 	}
 }

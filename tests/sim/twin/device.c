@@ -280,7 +280,7 @@ FILE *twin_sysfs(const char *path)
 		snprintf(text, sizeof(text), "%llu 0 0 0 0 0 0 0 %u 0 0 0 0 0 0 0 0\n", (unsigned long long)(twin_ended[minor - 1] + kernel_ended[me->n - me->s->node][minor - 1]),
 			 twin_pending(me, minor - 1) + kernel_pending(&me->n->k, minor - 1));
 	else if (major == TWIN_DM_MAJOR && strcmp(what, "dm/name") == 0)
-		snprintf(text, sizeof(text), "rig\n");
+		snprintf(text, sizeof(text), TWIN_DM_NAME "\n");
 	else
 		return NULL;
 	return fmemopen(text, strlen(text), "r");

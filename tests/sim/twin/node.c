@@ -12,6 +12,7 @@
 #include "daemon/array/drive.h"
 #include "daemon/group/corosync.h"
 #include "daemon/group/fence.h"
+#include "daemon/group/link.h"
 #include "daemon/kernel/table.h"
 #include "daemon/kernel/uevent.h"
 #include "twin.h"
@@ -223,6 +224,34 @@ void node_start(struct sim *s, struct node *n)
 	run(p, begin, NULL);
 }
 
+/* As main.c does when it has been told to end, and the rest is over (daemon/ending.c). */
+static void ends(struct proc *p, const void *arg)
+{
+	struct ddr_daemon *d = p->d;
+
+	(void)arg;
+	ddr_uevent_close(d);
+	ddr_arrays_close(d);
+	ddr_kctl_close(d->kctl);
+	ddr_fence_close(d->fence);
+	ddr_link_close(d);
+	ddr_corosync_close(d->corosync);
+	ddr_ident_close(&d->ident);
+}
+
+bool node_ends(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (!p->alive || n->stopped || n->leaving)
+		return false;
+	sim_trace(s, "node %u: daemon ends", n->id);
+	run(p, ends, NULL);
+	if (p->alive)
+		node_kill(s, n);
+	return true;
+}
+
 static void end(struct proc *p)
 {
 	p->alive = p->n->stopped = false;
@@ -393,13 +422,22 @@ bool node_seeks(struct sim *s, struct node *n)
 /* The operator, by the calls that the service for the command has. */
 static void operator(struct ddr_array *a, const struct ddr_input *in)
 {
+	uint8_t unseen[16] = { 0xad, (uint8_t)in->value };	/* a disk that no node has */
+
 	switch (in->type) {
 	case DDR_IN_OP_SET: ddr_drive_set(a, (enum ddr_sm_key)in->key, in->value); return;
 	case DDR_IN_OP_CLEAN: ddr_drive_clean(a); return;
 	case DDR_IN_OP_STAY: ddr_drive_clean_late(a); return;
 	case DDR_IN_OP_FAIL_MEMBER: ddr_drive_fail_by_hand(a, in->member); return;
 	case DDR_IN_OP_SEEK: ddr_drive_seek(a, in->member); return;
-	case DDR_IN_OP_REPLACE: ddr_drive_replace(a, in->member, (uint32_t)in->value); return;
+	case DDR_IN_OP_ADD: ddr_drive_add(a, unseen); return;
+	case DDR_IN_OP_WITHDRAW: ddr_drive_add_late(a, unseen); return;
+	case DDR_IN_OP_REPLACE:
+		if (in->value == DDR_NO_MEMBER)
+			ddr_drive_replace_late(a, in->member);
+		else
+			ddr_drive_replace(a, in->member, (uint32_t)in->value);
+		return;
 	case DDR_IN_OP_GROW: ddr_drive_grow(a, in->count); return;
 	case DDR_IN_OP_VERIFY: ddr_drive_verify(a, in->key, (uint32_t)in->value, in->members); return;
 	case DDR_IN_OP_FENCE_ACK: ddr_drive_fence_ack(a, in->node); return;
@@ -407,6 +445,14 @@ static void operator(struct ddr_array *a, const struct ddr_input *in)
 	case DDR_IN_OP_LEAVE: return;	/* the daemon leaves by itself when the device is gone */
 	default: sim_violation(a->d ? me->s : NULL, "an input that the daemon does not get, type %d", (int)in->type);
 	}
+}
+
+/* The array as a command names it: by its uuid, its name, or that of its device. */
+static struct ddr_array *named(const struct proc *p, const struct ddr_array *a)
+{
+	const char *names[] = { a ? a->uuid_text : "", a ? a->name : "", TWIN_DM_NAME, "none" };
+
+	return ddr_array_find(p->d, names[sim_rand(p->s, p->s->calm || p->n->leaving ? 3 : 4)]);
 }
 
 /* What it does first, such as a tick after a rest, it does by what it knew before (step.c). */
@@ -449,6 +495,7 @@ static void news(struct proc *p, const void *arg)
 		twin_control_tell(p, DDR_K_REMOVED, p->cookie, 0);
 		return;
 	default:
+		a = named(p, a);
 		if (a && a->state == DDR_ARRAY_RUNNING)
 			operator(a, in);
 	}

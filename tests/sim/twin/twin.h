@@ -36,6 +36,7 @@
 #define TWIN_FDS	1024u
 #define TWIN_MAJOR	259u	/* of members: the minor number is that of the member + 1 */
 #define TWIN_DM_MAJOR	253u
+#define TWIN_DM_NAME	"rig"
 #define TWIN_KEYS	64u
 
 struct worker;
