@@ -272,9 +272,14 @@ void check_owned(struct sim *s, const struct node *n)
 void check_owners(struct sim *s, const struct node *n)
 {
 	const struct ddr_super *sb = n->sm ? ddr_sm_super(n->sm) : NULL;
+	static struct ddr_sm_status st;
 	struct ddr_super disk;
 
 	if (!sb || !check_newest_super(s, &disk) || disk.seq != sb->seq || memcmp(disk.gen_id, sb->gen_id, sizeof(disk.gen_id)) != 0)
+		return;
+	/* one that has not joined has what it read: perhaps what a node wrote that had its first change, and was gone before others knew (doc/protocol.md) */
+	ddr_sm_get_status(n->sm, &st);
+	if (!st.joined)
 		return;
 	if (sb->ro_compat != disk.ro_compat)
 		sim_violation(s, "rule 12: the array is a cluster's by the state of node %u or by the superblocks of that very change, and not by both", n->id);

@@ -9,7 +9,7 @@
 
 void world_draw(struct sim *s)
 {
-	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2, [WORLD_BAD] = 2, [WORLD_END] = 1,
+	static const uint32_t often[WORLD_EVENTS] = { [WORLD_STOP] = 3, [WORLD_COROSYNC] = 2, [WORLD_CALL] = 4, [WORLD_UEVENT] = 2, [WORLD_VANISH] = 2, [WORLD_BAD] = 4, [WORLD_END] = 1,
 								[WORLD_CLIENT] = 2 };
 	static const uint32_t every[] = { 100, 200, 400, 1000 };
 	struct world *w = &s->world;
@@ -90,11 +90,11 @@ static void client(struct sim *s, const struct node *n)
 		sim_operator(s, n, &in, false);
 }
 
-/* A disk gets bad sectors; often the one that is about to be replaced, since that is why it is. */
-static void bad(struct sim *s)
+/* A disk gets bad sectors; often the one that is being replaced, or is replaced now, since that is why it is. */
+static void bad(struct sim *s, const struct node *n)
 {
 	struct act a = act_of(ACT_BAD, NULL);
-	struct ddr_super sb;
+	struct ddr_super sb = { 0 };
 
 	a.arg[0] = sim_rand(s, s->sb0.members);
 	a.arg[1] = sim_rand(s, s->blocks);
@@ -106,7 +106,11 @@ static void bad(struct sim *s)
 				a.arg[0] = old;
 				a.arg[1] = sb.member[m].cursor < s->blocks ? sb.member[m].cursor + sim_rand(s, s->blocks - sb.member[m].cursor) : 0;
 			}
-	sim_act(s, a);
+	if (!sim_act(s, a) || !s->replaces || !n->sm || sim_chance(s, 3))
+		return;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if (sb.member[m].state == DDR_MEMBER_SPARE)
+			sim_operator(s, n, &(struct ddr_input){ .type = DDR_IN_OP_REPLACE, .member = (uint32_t)a.arg[0], .value = m }, false);
 }
 
 void world_event(struct sim *s, struct node *n)
@@ -133,7 +137,7 @@ void world_event(struct sim *s, struct node *n)
 	case WORLD_CALL: call(s, n); return;
 	case WORLD_UEVENT: uevent(s, n); return;
 	case WORLD_VANISH: vanish(s, n); return;
-	case WORLD_BAD: bad(s); return;
+	case WORLD_BAD: bad(s, n); return;
 	case WORLD_END: sim_act(s, act_of(ACT_END, n)); return;
 	case WORLD_CLIENT: client(s, n); return;
 	case WORLD_EVENTS: return;
