@@ -3,11 +3,16 @@
 """Lines of lib, daemon and cli that ran: what `./quickstart coverage` prints at its end.
 
     coverage.py [--all] BUILD-DIRECTORY
+    coverage.py --seeds BUILD-DIRECTORY
 
 Reads what a build with `--coverage` left in its directory: lines by folder, then the files and functions of which less than
 90 % ran, with the lines that did not; --all lists all files. A line of a file that is built several times ran if it ran in any.
 Guests are not counted: what only a virtual machine reaches (device-mapper, corosync, a real disk that fails) shows as not run.
 Neither is what a process does that ends by _exit() or a signal, as the fence helper does.
+
+--seeds: `./quickstart coverage --seeds`. Runs random seeds of the simulator with real daemons (SEEDS), and prints which share of each file of the daemon
+ran that is linked into it (tests/unit/Makefile.inc, twin_daemon). Exit code 1: a rule was broken, or of a file without a reason in LESS at most 80 % ran,
+or one with a reason does not need it any more.
 """
 import argparse
 import collections
@@ -15,12 +20,19 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ("lib", "daemon", "cli")
 LOW = 90
+
+SEEDS = (("1-140", 3000, 1), ("1-70", 3000, 3), ("1-10", 10000, 3))  # seeds, events, nodes
+ENOUGH = 80
+# Files of which less than that runs under random seeds, and what the simulated world does not do. Whoever teaches it that takes the line out.
+LESS = {
+}
 
 
 def gcov(notes):
@@ -98,11 +110,58 @@ def report(files, everything=False):
     yield "Not counted: what runs in virtual machines only, and processes that end by _exit() or a signal."
 
 
+def glue():
+    """The files of daemon/ that are linked into the simulator."""
+    text = (TOP / "tests" / "unit" / "Makefile.inc").read_text()
+    lines = re.search(r"^twin_daemon = (?:.*\\\n)*.*$", text, re.M)
+    return sorted(re.findall(r"daemon/\S+\.c", lines.group(0)))
+
+
+def run_seeds(build):
+    """Only what these seeds run counts. False: a rule was broken."""
+    good = True
+    for old in build.rglob("*.gcda"):
+        old.unlink()
+    for seeds, events, nodes in SEEDS:
+        good &= subprocess.run([str(build / "tests/sim/ddrsim-daemon"), "--seeds", seeds, "--events", str(events), "--nodes", str(nodes), "--shrink", "0"],
+                               check=False).returncode == 0
+    return good
+
+
+def report_seeds(files, less):
+    """(lines to print, whether all is well)."""
+    out, good, total = [], True, [0, 0]
+    for name in glue():
+        ran, of, percent = ratio(list(files.get(name, {0: [0, ""]}).values()))
+        total[0] += ran
+        total[1] += of
+        note = ""
+        if percent <= ENOUGH:
+            note = less.get(name, f"at most {ENOUGH} %, without a reason")
+        elif name in less:
+            note = "has a reason that it does not need any more"
+        good &= (percent <= ENOUGH) == (name in less)
+        out.append(f"{name:44} {ran:7} {of:7} {percent:6.1f} %{'   ' + note if note else ''}")
+    out.append(f"{'all':44} {total[0]:7} {total[1]:7} {100 * total[0] / total[1]:6.1f} %")
+    return out, good
+
+
+def seeds(build):
+    """The exit code of --seeds."""
+    held = run_seeds(build)
+    lines, good = report_seeds(collect(build), LESS)
+    print("\n".join(lines))
+    return 0 if held and good else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="list all files")
+    parser.add_argument("--seeds", action="store_true", help="what random seeds with real daemons run of these")
     parser.add_argument("build", type=pathlib.Path)
     options = parser.parse_args()
+    if options.seeds:
+        sys.exit(seeds(options.build.resolve()))
     files = collect(options.build.resolve())
     if not files:
         sys.exit(f"coverage.py: nothing ran in {options.build}; ./quickstart coverage builds and runs it")
