@@ -251,19 +251,23 @@ void check_whose(struct sim *s, const struct node *n)
  */
 void check_owned(struct sim *s, const struct node *n)
 {
-	static struct ddr_owners owners;
-	uint32_t slot = check_slot_of(s, n);
-	const struct ddr_owner *o = &owners.slot[slot % DDR_MAX_SLOTS];
+	const struct ddr_owners *owners;
+	const struct ddr_owner *o;
 	struct ddr_sm_status st;
+	uint32_t slot;
 
-	if (!n->sm || n->left || !n->k.there || n->k.killed || slot == DDR_SM_NO_SLOT)
+	if (!n->sm || n->left || !n->k.there || n->k.killed)
 		return;
-	ddr_sm_get_status(n->sm, &st);
-	if (!st.joined)
+	slot = check_slot_of(s, n);
+	owners = check_owners_now(s);
+	if (slot == DDR_SM_NO_SLOT || !owners)
 		return;
-	check_newest_owners(s, &owners);
+	o = &owners->slot[slot % DDR_MAX_SLOTS];
 	/* the kernel below a real daemon may be another one before the daemon hears of it */
-	if (o->state != DDR_SLOT_OWNED || (!sim_real && o->instance.cookie != n->k.cookie))
+	if (o->state == DDR_SLOT_OWNED && (sim_real || o->instance.cookie == n->k.cookie))
+		return;
+	ddr_sm_get_status(n->sm, &st);		/* last: it costs most */
+	if (st.joined)
 		sim_violation(s, "rule 6: node %u takes part, and the disks call the owner of its slot %s, with another kernel perhaps", n->id,
 			      ddr_slot_state_name(o->state));
 }

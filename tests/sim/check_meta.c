@@ -74,13 +74,22 @@ bool check_newest_super(const struct sim *s, struct ddr_super *sb)
 	return best != NULL;
 }
 
-void check_newest_owners(const struct sim *s, struct ddr_owners *owners)
+const struct ddr_owners *check_owners_now(const struct sim *s)
 {
 	const struct ddr_super *best = check_super(s);
 
 	for (uint32_t m = 0; best && m < s->sb0.members; m++)
 		if (best == &s->disk[m].super)
-			*owners = s->disk[m].owners;
+			return &s->disk[m].owners;
+	return NULL;
+}
+
+void check_newest_owners(const struct sim *s, struct ddr_owners *owners)
+{
+	const struct ddr_owners *newest = check_owners_now(s);
+
+	if (newest)
+		*owners = *newest;
 }
 
 uint32_t check_in_sync(const struct ddr_super *sb)

@@ -340,7 +340,7 @@ void job_event(struct sim *s, struct node *n, struct io *io)
 		for (uint32_t m = 0; m < s->sb0.members; m++) {
 			if (!(written >> m & 1))
 				continue;
-			if (node_io_answers(s, n, io, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_FLUSH)) {
+			if (node_io_answers(s, n, io->orphan, &s->disk[m]) && node_io_fails(s, n, &s->disk[m], FAULT_FLUSH)) {
 				io->failed |= 1u << m;
 				io->result = -EIO;
 			} else {

@@ -290,16 +290,16 @@ bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum dis
 }
 
 /* An error that only a dead daemon knows is a documented limit: its requests do not meet temporary errors. */
-bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d)
+bool node_io_answers(const struct sim *s, const struct node *n, bool orphan, const struct disk *d)
 {
-	return !io->orphan || disk_gone(s, n, d);
+	return !orphan || disk_gone(s, n, d);
 }
 
 bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t m)
 {
 	struct disk *d = &s->disk[m];
 
-	if (!node_io_answers(s, n, io, d))
+	if (!node_io_answers(s, n, io->orphan, d))
 		return false;
 	if (node_io_fails(s, n, d, FAULT_WRITE)) {
 		io->failed |= 1u << m;
@@ -333,13 +333,13 @@ static bool part_end(struct sim *s, struct node *n, struct io *io)
 	d = &s->disk[m];
 	io->pend &= ~(1u << m);
 	if (io->type == DDR_OUT_FLUSH) {
-		if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_FLUSH))
+		if (node_io_answers(s, n, io->orphan, d) && node_io_fails(s, n, d, FAULT_FLUSH))
 			io->failed |= 1u << m;
 		else
 			disk_flush(d, io->issued);
-	} else if (node_io_answers(s, n, io, d) && node_io_fails(s, n, d, FAULT_META)) {
+	} else if (node_io_answers(s, n, io->orphan, d) && node_io_fails(s, n, d, FAULT_META)) {
 		io->failed |= 1u << m;
-	} else if (node_io_answers(s, n, io, d) && disk_full(s, n, d)) {
+	} else if (node_io_answers(s, n, io->orphan, d) && disk_full(s, n, d)) {
 		io->failed |= 1u << m;
 		io->full |= 1u << m;
 		if (is_meta(io) && sim_chance(s, 2))

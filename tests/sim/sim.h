@@ -337,7 +337,7 @@ void node_io_end(struct sim *s, struct node *n, struct io *io);
 bool node_io_fails(struct sim *s, const struct node *n, struct disk *d, enum disk_fault kind);
 /* Does this write of a job fail on the member? */
 bool node_job_fails(struct sim *s, const struct node *n, struct io *io, uint32_t m);
-bool node_io_answers(const struct sim *s, const struct node *n, const struct io *io, const struct disk *d);
+bool node_io_answers(const struct sim *s, const struct node *n, bool orphan, const struct disk *d);
 
 /* Real daemons only (world.c), else false: nothing happens. */
 bool node_stops(struct sim *s, struct node *n, bool stop);	/* by SIGSTOP, or goes on */
@@ -582,7 +582,8 @@ void finding_no_rest(struct sim *s);
 /* The newest superblock on any member that is not dead; false: there is none. */
 void check_whole_again(struct sim *s);
 bool check_newest_super(const struct sim *s, struct ddr_super *sb);
-void check_newest_owners(const struct sim *s, struct ddr_owners *owners);	/* beside it */
+const struct ddr_owners *check_owners_now(const struct sim *s);	/* beside it; NULL: there is none */
+void check_newest_owners(const struct sim *s, struct ddr_owners *owners);
 /* Which member holds which place by the newest superblock: call it when that may have changed. */
 void check_places(struct sim *s);
 /* The member that holds the role of a block. */

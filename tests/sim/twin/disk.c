@@ -455,10 +455,9 @@ static void job_lands(struct sim *s, struct request *r, uint64_t block, uint64_t
 
 static int write_data(struct sim *s, struct request *r, uint64_t block)
 {
-	struct io answers = { .orphan = !r->p };
 	struct disk *d = &s->disk[r->member];
 
-	if (node_io_answers(s, r->n, &answers, d)) {
+	if (node_io_answers(s, r->n, !r->p, d)) {
 		if (node_io_fails(s, r->n, d, FAULT_WRITE))
 			return -EIO;
 		if (disk_full(s, r->n, d))
@@ -473,14 +472,13 @@ static int write_data(struct sim *s, struct request *r, uint64_t block)
 
 static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t *place)
 {
-	struct io answers = { .orphan = !r->p };
 	struct disk *d = &s->disk[r->member];
 
 	if (r->len != (area == AREA_PAGES ? sizeof(d->pages[0]) : DDR_META_BLOCK))
 		sim_violation(s, "node %u writes %u bytes of metadata at once", r->n->id, r->len);
 	if (d->exchanged && (area == AREA_SUPER || area == AREA_PAGES))
 		sim_violation(s, "S27: node %u writes the superblock of member %u over that of another disk", r->n->id, r->member);
-	if (node_io_answers(s, r->n, &answers, d)) {
+	if (node_io_answers(s, r->n, !r->p, d)) {
 		if (node_io_fails(s, r->n, d, FAULT_META))
 			return -EIO;
 		if (disk_full(s, r->n, d)) {
@@ -500,10 +498,9 @@ static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t 
 
 static int flush_ends(struct sim *s, struct request *r)
 {
-	struct io answers = { .orphan = !r->p };
 	struct disk *d = &s->disk[r->member];
 
-	if (node_io_answers(s, r->n, &answers, d) && node_io_fails(s, r->n, d, FAULT_FLUSH))
+	if (node_io_answers(s, r->n, !r->p, d) && node_io_fails(s, r->n, d, FAULT_FLUSH))
 		return -EIO;
 	disk_flush(d, r->issued);
 	return 0;

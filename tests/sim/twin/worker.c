@@ -23,6 +23,24 @@ struct worker {
 
 static ucontext_t world;
 static struct worker *running;
+/* Stacks that nobody uses: the first word is the next one. They are not cleared, as a thread's is not. */
+static void *stacks;
+
+static void *stack_take(void)
+{
+	void *at = stacks;
+
+	if (!at)
+		return twin_own(STACK);
+	stacks = *(void **)at;
+	return at;
+}
+
+static void stack_give(void *at)
+{
+	*(void **)at = stacks;
+	stacks = at;
+}
 
 static void body(void)
 {
@@ -50,7 +68,7 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	if (twin_fails(CALL_THREAD))
 		return -errno;
 	k = twin_own(sizeof(*k));
-	k->stack = twin_own(STACK);
+	k->stack = stack_take();
 	k->p = p;
 	k->w = w;
 	prepare(k);
@@ -62,7 +80,7 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 
 static void destroy(struct worker *k)
 {
-	free(k->stack);
+	stack_give(k->stack);
 	free(k);
 }
 
