@@ -177,6 +177,8 @@ static void refused(const struct ddr_rec *rec, int error)
 
 void ddr_kchan_flush(struct ddr_kchan *c)
 {
+	bool late = false;
+
 	if (c->failed || held(c))
 		return;			/* on_ready() will be called, or was */
 	while (c->n && !c->deaf) {
@@ -185,15 +187,16 @@ void ddr_kchan_flush(struct ddr_kchan *c)
 
 		if (done > 0) {
 			advance(c, (unsigned int)((size_t)done / sizeof(struct ddr_rec)));
-		} else if (done < 0 && errno == EAGAIN) {
+		} else if (done < 0 && errno == ETIME && !late) {
+			/* this process was silent for long before that call, and perhaps stopped in it: may it go on? */
+			if (held(c))
+				return;
+			late = true;
+		} else if (done < 0 && (errno == EAGAIN || errno == ETIME)) {
 			poll_out(c, true);
 			return;
 		} else if (done < 0 && errno == EINTR) {
 			continue;
-		} else if (done < 0 && errno == ETIME) {
-			/* this process was stopped since it decided to write; whether it may go on is asked again, from the loop */
-			poll_out(c, true);
-			return;
 		} else if (done < 0 && errno == ENODEV) {
 			c->deaf = true;		/* the remaining records come first, then the end of file */
 		} else if (done < 0 && (errno == ESTALE || errno == EPIPE)) {

@@ -365,7 +365,7 @@ void check_frozen(struct sim *s, const struct node *n)
 	if (!n->sm || !n->k.there || n->quorate || n->gave_up || node_stands_still(s, n))
 		return;
 	ddr_sm_get_status(n->sm, &st);
-	if (st.attached && !st.failed && !n->k.frozen && !n->k.stopped)
+	if (st.attached && !st.failed && !n->k.frozen)
 		sim_violation(s, "rule 8: node %u has no quorum, and its kernel goes on writing", n->id);
 }
 

@@ -136,7 +136,7 @@ static void the_kernel_gets_all_records_that_it_accepts(void **state)
 	end();
 }
 
-/* Rule L8. A kernel whose daemon was silent refuses what it writes first, since that was decided before: it is written again, from the loop. */
+/* Rule L8. A kernel whose daemon was silent refuses what it writes first, since that was decided before: it is written again. */
 static void what_was_decided_before_a_silence_is_written_again(void **state)
 {
 	struct ddr_array *a = begin(false);
