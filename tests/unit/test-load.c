@@ -134,8 +134,9 @@ static void an_open_that_hangs(void **state)
 static void a_failure_of_our_own_is_no_absence(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < 7; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		rig.own_open = i == 0 ? 1u << 1 : 0;
+		rig.own_look = i == 7 ? 1u << 1 : 0;
 		rig.own_read = i == 1 ? 1u << 1 : 0;
 		rig.own_node = i == 2;
 		rig.own_state = i == 3;
@@ -149,7 +150,7 @@ static void a_failure_of_our_own_is_no_absence(void **state)
 		assert_true(rig.load->error.own);
 		end();
 	}
-	rig.own_read = 0;
+	rig.own_look = 0;
 	for (unsigned int i = 0; i < 100; i++) {	/* the thread that hung is not ours to wait for */
 		load();
 		if (rig.load->present == 7)
