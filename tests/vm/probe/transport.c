@@ -124,7 +124,19 @@ static void on_waits(void *ctx, const char *text)
 	printf("waits %s\n", text ? text : "nothing");
 }
 
+/* There is no state machine here, which could owe anything. */
+static void on_debts(void *ctx, struct ddr_node_debts *list)
+{
+	(void)ctx, (void)list;
+}
+
+static void on_debt(void *ctx, enum ddr_debt_news news, const char *text)
+{
+	(void)ctx, (void)news, (void)text;
+}
+
 static const struct ddr_transport_events events = {
+	.debts = on_debts, .debt = on_debt,
 	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .lost = on_lost,
 };
 
