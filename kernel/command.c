@@ -65,7 +65,7 @@ static int ddr_cmd_enable(struct ddr_array *a, struct ddr_session *s, const stru
 {
 	if (!ddr_region_declared(a))
 		return -EBUSY;
-	s->enabled = true;
+	WRITE_ONCE(s->enabled, true);
 	ddr_range_release_orphans(a);
 	ddr_array_enable(a, s->tables, rec->flags & DDR_F_READS);
 	return 0;

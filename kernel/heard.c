@@ -56,7 +56,7 @@ static bool ddr_deadline_check(struct ddr_array *a)
 		set_bit(DDR_A_WRITES_STOPPED, &a->flags);
 		if (a->stops_reads)
 			set_bit(DDR_A_READS_STOPPED, &a->flags);
-		a->stops++;
+		WRITE_ONCE(a->stops, a->stops + 1);
 		stopped = true;
 	}
 	ddr_deadline_arm(a);

@@ -44,7 +44,7 @@ static const char *what(enum ddr_debt_kind kind)
 	case DDR_DEBT_RECOVERED:
 		return "has not taken over the regions of a dead node";
 	case DDR_DEBT_FOLDED:
-		return "has not recorded its earlier writes, for which the rebuild of a member waits";
+		return "has not recorded its earlier writes, and the rebuild of a member waits for that";
 	case DDR_DEBT_ROOM:
 		return "has not said how large its disks are, so the array does not grow";
 	case DDR_DEBT_RETURN:
@@ -111,8 +111,8 @@ static void describe(const struct ddr_link *l, const struct ddr_debt *d, char *b
 		return;
 	}
 	why_text(l, d, why, sizeof(why));
-	snprintf(buf, size, "%s %s, for %" PRIu32 " s now (no progress for %" PRIu32 " s)%s. The reason: %s. As long as its daemon sends pulses it is not "
-			    "declared dead for that: if it lasts, see the log of that node, or restart it", node_text(l, d->is.node, who, sizeof(who)),
+	snprintf(buf, size, "%s %s, for %" PRIu32 " s now (no progress for %" PRIu32 " s)%s. The reason: %s. "
+			    "The node is not fenced for this while its daemon answers. If it lasts, read journalctl -u ddraidd there, or reboot that node", node_text(l, d->is.node, who, sizeof(who)),
 		 what((enum ddr_debt_kind)d->is.kind), d->is.since_ms / 1000, d->is.quiet_ms / 1000, waits, why);
 }
 

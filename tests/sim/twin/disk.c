@@ -418,7 +418,7 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 	if (area == AREA_DATA)
 		ret = read_data(s, r, block);
 	else if (disk_gone(s, r->n, d))
-		ret = -EIO;	/* rule 3 is about writes: what cannot be looked at may stay, where the array cannot lose another member */
+		ret = disk_fails(s, r->n, d, FAULT_META) ? -EIO : 0;	/* rule 3 is about writes: a look that fails need not cost the member */
 	if (!ret && r->p)
 		get_bytes(s, d, r->req->buf, r->len, r->offset);
 	return ret;
