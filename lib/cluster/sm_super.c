@@ -168,6 +168,17 @@ void ddr_sm_supers_write(struct ddr_sm *sm)
 	sm->own.sb_writes++;
 }
 
+/*
+ * Members that a later change leaves out, and that did not get this one: they had no space, and are not waited for any more. Their superblocks contradict
+ * this change, and the others still list them as in sync. So it does not count by itself: the next change, which leaves them out, contains it (rule 3).
+ */
+static uint32_t passed_over(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_trans *t = &sm->own.t;
+
+	return ddr_sm_going(sm) & ddr_sm_written(sm) & ~(t->faulty | t->missing | t->named) & ~replaced_by_this(sm);
+}
+
 void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 {
 	struct ddr_sm_trans *t = &sm->own.t;
@@ -187,7 +198,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->named = (t->level || t->last ? t->named : 0) | (t->targets & ~in->failed_members);
 	t->no_space = (failed & in->no_space) && !t->overtaken && !t->level;
 	t->written = t->last && !failed && !t->overtaken;
-	t->last = !t->last && !failed && !t->overtaken && !t->level;
+	t->last = !t->last && !failed && !t->overtaken && !t->level && !passed_over(sm);
 	t->overtaken = false;
 	t->level = t->level && failed;
 	if (t->written)
