@@ -39,11 +39,11 @@ static void the_next_writer_follows_the_disks(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
-/* The map on the disks, left by a writer whose last changes no other node was told of. */
-static void write_map(struct cx *c, const uint8_t nibble[4])
+/* The map on the disks, left by a writer whose last changes no other node was told of: it wrote the map so many times. */
+static void write_map(struct cx *c, const uint8_t nibble[4], uint64_t times)
 {
 	struct ddr_disk_log *blk = &c->disk[CX_SLOTS];
-	struct ddr_log_info info = { .slot = DDR_MAP_SLOT, .seq = le64toh(blk->seq.raw) + 1, .generation = c->sb.generation };
+	struct ddr_log_info info = { .slot = DDR_MAP_SLOT, .seq = le64toh(blk->seq.raw) + times, .generation = c->sb.generation };
 
 	memcpy(info.array_uuid, c->sb.array_uuid, sizeof(info.array_uuid));
 	for (uint32_t r = 0; r < 4; r++)
@@ -71,7 +71,7 @@ static void a_new_writer_learns_the_map_from_the_disks(void **state)
 	cx_tick(c, 1000);
 	cx_tick(c, 1000);
 	assert_int_equal(cx_status(&c->node[1]).clean, 1);
-	write_map(c, there);
+	write_map(c, there, 1);
 	seq = le64toh(blk->seq.raw);
 	cx_kill(c, 0);
 	c->answers = CX_ALL | CX_FENCE;
@@ -84,6 +84,29 @@ static void a_new_writer_learns_the_map_from_the_disks(void **state)
 	assert_true(ddr_map_get(blk->payload, 2) & DDR_REGION_F_WRITTEN);
 	assert_int_equal(ddr_map_get(blk->payload, 3) & DDR_REGION_STATE_MASK, DDR_REGION_CLEAN);
 	assert_true(le64toh(blk->seq.raw) > seq + 100);	/* not only behind its own writes */
+}
+
+/* Rule 11: the old writer wrote the map many times after the new one had last read it. A start takes the copy with the highest sequence. */
+static void a_new_writer_continues_the_sequence_of_the_map(void **state)
+{
+	static const uint8_t there[4] = { DDR_REGION_CLEAN, DDR_REGION_CLEAN, DDR_REGION_CLEAN, DDR_REGION_UNWRITTEN };
+	struct cx *c = *state;
+	const struct ddr_disk_log *blk = &c->disk[CX_SLOTS];
+	uint64_t seq;
+
+	write_map(c, there, 1ull << 40);
+	seq = le64toh(blk->seq.raw);
+	cx_kill(c, 0);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_view(c, 2, 2, true);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_tick(c, 1000);
+	cx_tick(c, 1000);
+	assert_int_equal(ddr_map_get(blk->payload, 3) & DDR_REGION_STATE_MASK, DDR_REGION_CLEAN);
+	assert_true(le64toh(blk->seq.raw) > seq);
 }
 
 /* All is answered, up to the write of a dead node's slot. */
@@ -436,7 +459,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(a_new_writer_learns_the_map_from_the_disks), TEST(a_writer_evicts_itself_if_the_disks_name_an_unknown_owner),
+		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(a_new_writer_learns_the_map_from_the_disks), TEST(a_new_writer_continues_the_sequence_of_the_map),
+		TEST(a_writer_evicts_itself_if_the_disks_name_an_unknown_owner),
 		TEST(a_state_that_was_written_by_counts_more_than_one_that_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
 		TEST(a_failure_outlives_the_state), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
