@@ -213,11 +213,11 @@ class Array:
     def wait_parked(self, number, timeout=10):
         wait_for(lambda: self.parked() == number, timeout, lambda: self.status())
 
-    def attach(self, timeout_ms=60000, enable=True, ahead=0):
+    def attach(self, timeout_ms=60000, enable=True, ahead=0, abi=ABI):
         """A bound channel after HELD_END, with all members in sync."""
         ch = Channel()
         self.epoch += 1
-        self.bound = ch.bind(self.uuid, self.epoch, timeout_ms)
+        self.bound = ch.bind(self.uuid, self.epoch, timeout_ms, abi)
         ch.found = ch.held()
         ch.send(CONFIG, a0=KC_AHEAD, a1=ahead)
         if enable:
