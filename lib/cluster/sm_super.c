@@ -198,7 +198,8 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	t->named = (t->level || t->last ? t->named : 0) | (t->targets & ~in->failed_members);
 	t->no_space = (failed & in->no_space) && !t->overtaken && !t->level;
 	t->written = t->last && !failed && !t->overtaken;
-	t->last = !t->last && !failed && !t->overtaken && !t->level && !passed_over(sm);
+	t->last = !t->last && !failed && !t->overtaken && !t->level &&
+		  !passed_over(sm);
 	t->overtaken = false;
 	t->level = t->level && failed;
 	if (t->written)
