@@ -308,6 +308,7 @@ static void forgive(struct ddr_array *a, uint64_t now_ms)
 	ddr_metaio_delay(a->meta, ms);
 	ddr_jobs_delay(a->jobs, ms);
 	ddr_stall_delay(&a->stall, ms);
+	ddr_drive_grow_delay(a, ms);
 	ddr_drive_check(a, UINT32_MAX);
 }
 

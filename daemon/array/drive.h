@@ -47,6 +47,8 @@ void ddr_drive_table_resize(struct ddr_array *a, uint64_t sectors);
 void ddr_drive_grow_output(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms);
 void ddr_drive_grow_stop(struct ddr_array *a);
+/* This process stood still for @ms: members that are being prepared get that much more time. */
+void ddr_drive_grow_delay(struct ddr_array *a, uint64_t ms);
 /* After a step: the array may have a new size. */
 void ddr_drive_sized(struct ddr_array *a);
 

@@ -70,7 +70,7 @@ static void on_prepared(void *ctx, struct ddr_grow *g)
 	/* a member whose preparation ended too late has failed by now */
 	if (a && a->grow.io == g->io) {
 		a->grow.waiting &= ~(1u << g->member);
-		if (g->result == -ENOMEM)
+		if (g->result == -ENOMEM || g->result == -EAGAIN)
 			a->grow.error = g->result;
 		else if (g->result)
 			a->grow.failed |= 1u << g->member;
@@ -88,6 +88,7 @@ static int prepare_one(struct ddr_array *a, unsigned int m, uint64_t blocks)
 
 	if (!g)
 		return -ENOMEM;
+	g->still = &a->d->still;
 	g->members = a->members;
 	g->member = m;
 	g->super = a->super;
@@ -197,6 +198,11 @@ void ddr_drive_grow_tick(struct ddr_array *a, uint64_t now_ms)
 		give_room(a);
 	prepare_tick(a, now_ms);
 	resize_tick(a, now_ms);
+}
+
+void ddr_drive_grow_delay(struct ddr_array *a, uint64_t ms)
+{
+	a->grow.due_ms += ms;
 }
 
 void ddr_drive_grow_stop(struct ddr_array *a)

@@ -9,14 +9,17 @@
 #ifndef DDR_DAEMON_GROW_H
 #define DDR_DAEMON_GROW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/still.h"
 #include "daemon/base/worker.h"
 #include "daemon/disk/members.h"
 #include "lib/disk/format.h"
 
 struct ddr_grow {
 	/* set by the caller */
+	struct ddr_still *still;		/* once its loop has not run for too long, nothing more is written; NULL: never */
 	struct ddr_members *members;		/* a reference is taken: a process that takes over waits for the end of this */
 	unsigned int member;
 	struct ddr_super super;			/* of the array as it is now */
@@ -25,10 +28,11 @@ struct ddr_grow {
 	void (*done)(void *ctx, struct ddr_grow *g);	/* called from the loop, once; frees @g */
 	void *ctx;				/* NULL: the result is not needed any more */
 	/* results */
-	int result;				/* 0: durable; -ENOSPC: the member exists but has no space; -ENOMEM: a failure of this process; or -EIO. Else see error */
+	int result;				/* 0: durable; -ENOSPC: the member exists but has no space; -ENOMEM: a failure of this process; -EAGAIN: it stood still; or -EIO. Else see error */
 	struct ddr_error error;
 	/* internal */
 	struct ddr_worker worker;
+	bool late;
 };
 
 /* Takes over @g (from calloc). Returns 0, or a negative errno: then the caller keeps @g. */

@@ -432,6 +432,47 @@ static void the_smallest_device_is_told(void **state)
 	end();
 }
 
+/* Member 0 is to be prepared for a larger array. */
+static struct ddr_grow *is_prepared(struct ddr_array *a, uint64_t io)
+{
+	play.members->open = 1;
+	play.members->dev[0] = (struct ddr_dev){ .fd = 40, .is_block = true };
+	wanted = (struct ddr_output){ .type = DDR_OUT_PREPARE, .members = 1, .io = io, .count = 10 };
+	play.answer = asks_to_read;
+	step(a);
+	play.answer = NULL;
+	play.last.type = DDR_IN_NONE;
+	a->tick_ms = play.now;
+	return play.grow[0];
+}
+
+/* A daemon that stood still blames no member for it: its thread has written nothing meanwhile, and may have stopped for good. */
+static void a_standstill_is_no_failure_of_a_member_that_is_prepared(void **state)
+{
+	struct ddr_array *a = begin(true);
+	struct ddr_grow *g = is_prepared(a, 88);
+
+	(void)state;
+	assert_ptr_equal(g->still, &d.still);
+	play.now = a->grow.due_ms + 60000;
+	ddr_drive_tick(a, play.now);
+	assert_int_not_equal(play.last.type, DDR_IN_PREPARED);
+	g->result = -EAGAIN;
+	g->done(g->ctx, g);
+	ddr_drive_grow_tick(a, play.now);
+	assert_int_equal(play.last.type, DDR_IN_PREPARED);
+	assert_int_equal(play.last.result, -EAGAIN);
+	assert_int_equal(play.last.failed_members, 0);
+
+	g = is_prepared(a, 89);
+	ddr_drive_grow_tick(a, a->grow.due_ms);				/* a daemon that runs does not wait longer */
+	assert_int_equal(play.last.type, DDR_IN_PREPARED);
+	assert_int_equal(play.last.failed_members, 1);
+	g->done(g->ctx, g);
+	play.members->open = 0;
+	end();
+}
+
 /* ---- the kernel's channel --------------------------------------------------------------------- */
 
 /* The kernel has no such array any more: what can be cleared is, without its kernel, and then it goes. */
@@ -681,7 +722,7 @@ int main(void)
 		cmocka_unit_test(what_nodes_owe_is_said),
 		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(names_that_no_agent_gets), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
-		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told),
+		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told), cmocka_unit_test(a_standstill_is_no_failure_of_a_member_that_is_prepared),
 		cmocka_unit_test(the_kernel_lets_the_array_go), cmocka_unit_test(a_channel_that_ends), cmocka_unit_test(a_kernel_that_is_gone_answers),
 		cmocka_unit_test(a_kernel_that_refuses_the_channel_refuses_the_array), cmocka_unit_test(members_that_cannot_be_loaded), cmocka_unit_test(a_load_that_cannot_begin),
 		cmocka_unit_test(an_older_generation_is_for_one_start), cmocka_unit_test(removed_while_it_is_loaded),

@@ -18,7 +18,10 @@ static struct ddr_members *members;
 static struct ddr_super sb;
 static struct ddr_grow *ended;
 static qb_loop_t *loop;
+static struct ddr_still still;
+static unsigned int writes;
 static struct {
+	unsigned int stands_at;	/* at this write the daemon has not run for too long; 0: never */
 	int write_error, sync_error;
 	off_t write_at;		/* that one alone; 0: any */
 	uint64_t shrinks;	/* the device has this size from then on */
@@ -31,6 +34,8 @@ int __wrap_fsync(int fd);
 
 ssize_t __wrap_pwrite(int fd, const void *buf, size_t len, off_t at)
 {
+	if (++writes == fault.stands_at)
+		atomic_store(&still.until_ms, 1);
 	if (!fault.write_error || (fault.write_at && fault.write_at != at))
 		return __real_pwrite(fd, buf, len, at);
 	if (fault.shrinks)
@@ -66,6 +71,8 @@ static int setup(void **state)
 
 	(void)state;
 	memset(&fault, 0, sizeof(fault));
+	memset(&still, 0, sizeof(still));
+	writes = 0;
 	snprintf(path, sizeof(path), "%s/ddraid-grow-XXXXXX", fixture_dir("/tmp"));
 	fd = mkstemp(path);
 	assert_true(fd >= 0);
@@ -107,7 +114,7 @@ static int prepare(uint64_t blocks)
 	struct ddr_grow *g = calloc(1, sizeof(*g));
 
 	assert_non_null(g);
-	*g = (struct ddr_grow){ .members = members, .member = 1, .super = sb, .blocks = blocks, .done = done, .ctx = &sb };
+	*g = (struct ddr_grow){ .still = &still, .members = members, .member = 1, .super = sb, .blocks = blocks, .done = done, .ctx = &sb };
 	ddr_members_keep(members, DDR_MEMBERS_GROW, 1u << 1);
 	assert_int_equal(ddr_grow_start(g, loop), 0);
 	qb_loop_run(loop);
@@ -257,6 +264,24 @@ static void no_space_at_a_flush(void **state)
 	assert_int_equal(prepare(sb.array_blocks + 2), -EIO);
 }
 
+/*
+ * The daemon stands still, and other nodes go on without it: nothing is begun any more.
+ * Neither the disk nor its space is to blame.
+ */
+static void a_daemon_that_stood_still_zeroes_no_more(void **state)
+{
+	uint64_t blocks = sb.array_blocks + ddr_super_region_blocks(&sb) * 2;
+
+	(void)state;
+	assert_int_equal(prepare(blocks), 0);
+	assert_true(writes > 2);
+	ddr_grow_free(ended);
+	writes = 0;
+	fault.stands_at = 2;
+	assert_int_equal(prepare(blocks), -EAGAIN);
+	assert_int_equal(writes, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +295,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_error_at_any_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_disk_that_was_pulled, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_space_at_a_flush, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_daemon_that_stood_still_zeroes_no_more, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
