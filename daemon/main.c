@@ -265,17 +265,24 @@ static void execute_nothing(void)
 		fprintf(stderr, "ddraidd: PR_SET_NO_NEW_PRIVS was refused (%s); continuing without it\n", strerror(errno));
 }
 
-/* NULL: it could not be determined, and that was logged. */
-static const struct ddr_transport_ops *choose_transport(const struct ddr_conf *conf)
+/*
+ * NULL: it could not be determined, and that was logged. A node whose corosync.conf lists itself alone keeps the id that it had in its cluster: with
+ * another one it would take the slot of another node for its own.
+ */
+static const struct ddr_transport_ops *choose_transport(struct ddr_conf *conf)
 {
+	int cluster = conf->transport == DDR_TRANSPORT_COROSYNC, listed;
 	char err[DDR_CONF_ERROR_MAX];
-	int cluster = conf->transport == DDR_TRANSPORT_COROSYNC;
+	uint32_t node;
 
+	listed = ddr_corosync_configured(COROSYNC_CONF, &node, err, sizeof(err));
 	if (conf->transport == DDR_TRANSPORT_AUTO) {
-		cluster = ddr_corosync_configured(COROSYNC_CONF, err, sizeof(err));
+		cluster = listed;
 		if (*err)
 			fprintf(stderr, "ddraidd: %s\n", err);
 	}
+	if (!conf->node_id)
+		conf->node_id = node ? node : 1;
 	return cluster < 0 ? NULL : cluster ? &ddr_transport_corosync : &ddr_transport_local;
 }
 

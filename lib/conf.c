@@ -23,6 +23,7 @@
 #define MIB		(1024ull * 1024)
 
 static const char *const transport_names[] = { "auto", "local", "corosync", NULL };
+static const char *const auto_names[] = { "auto", NULL };
 static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
 static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
 static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
@@ -34,8 +35,8 @@ static const char *const resync_names[] = { "paused", "run", NULL };
 static const struct ddr_option options[] = {
 	{ "transport", DDR_OPT_ENUM, CONF(transport), false, "auto", 0, 0, transport_names, NULL,
 	  "how the nodes communicate: corosync; local: one node alone; auto: corosync if it is configured" },
-	{ "node_id", DDR_OPT_INT, CONF(node_id), false, "1", 1, UINT32_MAX, NULL, NULL,
-	  "id of this node with transport = local; it determines the node's slot of the dirty log" },
+	{ "node_id", DDR_OPT_INT, CONF(node_id), false, "auto", 1, UINT32_MAX, auto_names, NULL,
+	  "id of this node without corosync; auto: that of corosync.conf if it lists one node, else 1" },
 	{ "fence_command", DDR_OPT_COMMAND, CONF(fence_command), false, DDR_FENCE_NONE, 0, 0, NULL, NULL,
 	  "program that powers off a node: %n is its id, %N its name; or external, or none" },
 	{ "fence_timeout", DDR_OPT_MS, CONF(fence_timeout_ms), false, "60s", 1000, 3600 * 1000, NULL, NULL,
@@ -241,7 +242,8 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 		snprintf(buf, size, "two different hours from 0 to 24, such as 0-24, 1-5 or 22-6");
 		break;
 	case DDR_OPT_INT:
-		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64, opt->min, opt->max);
+		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64 "%s%s", opt->min, opt->max, opt->names ? ", or " : "",
+			 opt->names ? opt->names[0] : "");
 		break;
 	case DDR_OPT_BYTES:
 		snprintf(buf, size, "a number of bytes from %" PRIu64 " up, such as 512K, 10M or 1G", opt->min);
@@ -265,6 +267,8 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 	case DDR_OPT_BYTES:
 		return parse_units(s, byte_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_INT:
+		if (opt->names && parse_enum(opt, s, v))
+			return true;
 		return parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_HOURS:
 		return parse_hours(s, v);
@@ -474,7 +478,10 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 				snprintf(buf, size, "%s", opt->names[i]);
 		break;
 	default:
-		snprintf(buf, size, "%" PRIu64, v);
+		if (opt->names && v < opt->min)
+			snprintf(buf, size, "%s", opt->names[v]);
+		else
+			snprintf(buf, size, "%" PRIu64, v);
 	}
 	return buf;
 }

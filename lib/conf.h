@@ -48,7 +48,7 @@ struct ddr_tunables {
 
 struct ddr_conf {
 	uint64_t transport;		/* enum ddr_conf_transport */
-	uint64_t node_id;
+	uint64_t node_id;		/* 0: auto */
 	uint64_t io_engine;		/* enum ddr_conf_engine */
 	uint64_t log_level;		/* syslog priority */
 	uint64_t log_syslog;		/* 0 or 1 */
@@ -75,7 +75,7 @@ struct ddr_option {
 	bool per_array;			/* `ddraid set` takes it: it lies in struct ddr_tunables */
 	const char *value;		/* default, as it would stand in the file */
 	uint64_t min, max;		/* in the unit of the field */
-	const char *const *names;	/* DDR_OPT_ENUM: words, NULL at the end */
+	const char *const *names;	/* DDR_OPT_ENUM: words, NULL at the end. DDR_OPT_INT: words for the values below @min, or NULL */
 	const uint64_t *values;		/* DDR_OPT_ENUM: what they mean; NULL: their position */
 	const char *help;		/* one line */
 };

@@ -76,8 +76,9 @@ const char *ddr_corosync_error(const struct ddr_corosync *c);
 /*
  * corosync_conf.c: does a node with this corosync.conf belong to a cluster? Not if the file does not exist, nor if it lists a single
  * node: Debian's package contains such a file. Without a list corosync finds its nodes by multicast. Returns 1, 0, or a negative
- * errno: it cannot be read. @err: one line if it cannot be read or parsed (an unparsable file counts as a cluster), else "".
+ * errno: it cannot be read. @node: the id in the list of a single node; 0: there is none. @err: one line if it cannot be read or parsed (an unparsable
+ * file counts as a cluster), else "".
  */
-int ddr_corosync_configured(const char *path, char *err, size_t size);
+int ddr_corosync_configured(const char *path, uint32_t *node, char *err, size_t size);
 
 #endif

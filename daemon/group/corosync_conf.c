@@ -17,6 +17,7 @@ struct conf {
 	unsigned int line, depth;
 	bool nodelist;			/* the outermost open section is the list of nodes */
 	unsigned int nodes, addresses;
+	uint32_t node;			/* id of the last one; 0: none */
 };
 
 static bool is_word(const char *s, const char *word)
@@ -24,6 +25,29 @@ static bool is_word(const char *s, const char *word)
 	size_t n = strlen(word);
 
 	return strncmp(s, word, n) == 0 && s[n + strspn(s + n, " \t")] == '{';
+}
+
+/* As corosync reads it: a number from 1 to 4294967295. Returns 0 if it is none. */
+static uint32_t id_of(const char *s)
+{
+	unsigned long long id;
+	char *end;
+
+	s += strspn(s, " \t");
+	if (*s < '0' || *s > '9')
+		return 0;
+	errno = 0;
+	id = strtoull(s, &end, 10);
+	return errno || end[strspn(end, " \t\r\n")] || id > UINT32_MAX ? 0 : (uint32_t)id;
+}
+
+static const char *take_key(struct conf *c, const char *s)
+{
+	c->addresses += strncmp(s, "ring0_addr", 10) == 0;
+	if (!c->nodelist || c->depth != 2 || strncmp(s, "nodeid", 6) != 0 || s[6 + strspn(s + 6, " \t")] != ':')
+		return NULL;
+	c->node = id_of(strchr(s, ':') + 1);
+	return c->node ? NULL : "the id of a node is not a number from 1 to 4294967295";
 }
 
 /* Parses one line as corosync does: a section opens, a key has a value, or a section ends. Returns what is wrong, or NULL. */
@@ -39,10 +63,8 @@ static const char *take_line(struct conf *c, const char *s)
 		c->depth++;
 		return NULL;
 	}
-	if (strchr(s, ':')) {
-		c->addresses += strncmp(s, "ring0_addr", 10) == 0;
-		return NULL;
-	}
+	if (strchr(s, ':'))
+		return take_key(c, s);
 	if (!strchr(s, '}'))
 		return "neither a section nor a key with a value";
 	if (c->depth == 0)
@@ -76,7 +98,7 @@ static int fails(char *err, size_t size, const char *path, int error)
 	return -error;
 }
 
-int ddr_corosync_configured(const char *path, char *err, size_t size)
+int ddr_corosync_configured(const char *path, uint32_t *node, char *err, size_t size)
 {
 	struct conf c = { 0 };
 	struct stat st;
@@ -85,6 +107,7 @@ int ddr_corosync_configured(const char *path, char *err, size_t size)
 	FILE *f;
 
 	*err = '\0';
+	*node = 0;
 	f = fopen(path, "re");
 	if (!f) {
 		error = errno;
@@ -100,5 +123,8 @@ int ddr_corosync_configured(const char *path, char *err, size_t size)
 	if (why)
 		snprintf(err, size, "%s cannot be parsed (line %u: %s), so it is treated as a cluster configuration: no array is served until "
 			 "corosync runs. Correct it, or set transport = local in ddraid.conf", path, c.line, why);
-	return why || c.nodes != 1 || c.addresses != 1;
+	if (why || c.nodes != 1 || c.addresses != 1)
+		return 1;
+	*node = c.node;
+	return 0;
 }

@@ -319,7 +319,9 @@ static const char *group_node_name(const struct ddr_daemon *daemon, uint32_t nod
 static bool group_known_name(const struct ddr_daemon *daemon, uint32_t node, char *buf, size_t size)
 {
 	(void)daemon;
-	snprintf(buf, size, node == 3 && play.nameless ? "" : "n%u", node);
+	snprintf(buf, size, "n%u", node);
+	if (node == 3 && play.nameless)
+		buf[0] = '\0';
 	return *buf;
 }
 

@@ -52,7 +52,7 @@ static void defaults_are_the_documented_ones(void **state)
 	ddr_conf_defaults(&c);
 	assert_int_equal(c.transport, DDR_TRANSPORT_AUTO);
 	assert_string_equal(c.fence_command, DDR_FENCE_NONE);
-	assert_int_equal(c.node_id, 1);
+	assert_int_equal(c.node_id, 0);		/* auto */
 	assert_int_equal(c.log_level, LOG_INFO);
 	assert_int_equal(c.log_syslog, 1);
 	assert_int_equal(c.io_engine, DDR_ENGINE_AUTO);

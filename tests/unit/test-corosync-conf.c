@@ -22,6 +22,7 @@
 		"\t\tring0_addr: 127.0.0.1\n\t}\n}\n"
 
 static char dir[] = "/tmp/ddraid-corosync-XXXXXX", path[64], err[512];
+static uint32_t node;
 
 static int says_of(const char *text, size_t len)
 {
@@ -30,7 +31,7 @@ static int says_of(const char *text, size_t len)
 	assert_non_null(f);
 	assert_int_equal(fwrite(text, 1, len, f), len);
 	assert_int_equal(fclose(f), 0);
-	return ddr_corosync_configured(path, err, sizeof(err));
+	return ddr_corosync_configured(path, &node, err, sizeof(err));
 }
 
 static int says(const char *text)
@@ -51,6 +52,39 @@ static void a_file_in_order(void **state)
 	assert_int_equal(says("nodelist{\r\n node  {\r\n  ring0_addr:a\r\n }\r\n}\r\n"), 0);
 	assert_int_equal(says("other {\n node {\n  ring0_addr: a\n }\n}\n"), 1);
 	assert_int_equal(says("nodelist {\n node {\n  ring0_addr: a\n }\n node {\n  ring1_addr: b\n }\n}\n"), 1);
+}
+
+static int with_id(const char *line)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "nodelist {\n node {\n  ring0_addr: a\n%s }\n}\n", line);
+	return says(text);
+}
+
+/* Finding T1: a list that was cut down to this node alone does not make it node 1. */
+static void the_only_node_has_its_id(void **state)
+{
+	static const char *const wrong[] = { "nodeid: 0\n", "nodeid: x\n", "nodeid:\n", "nodeid: 4294967296\n", "nodeid: 1 2\n", "nodeid: -1\n" };
+
+	(void)state;
+	assert_int_equal(says(ONE), 0);
+	assert_int_equal(node, 1);
+	assert_int_equal(with_id("  nodeid: 2\n"), 0);
+	assert_int_equal(node, 2);
+	assert_int_equal(with_id("  nodeid :4294967295 \r\n"), 0);
+	assert_int_equal(node, UINT32_MAX);
+	assert_int_equal(with_id(""), 0);
+	assert_int_equal(node, 0);
+	assert_int_equal(says("other {\n x {\n  nodeid: 7\n }\n}\nnodelist {\n node {\n  ring0_addr: a\n  nodeids: 8\n }\n}\n"), 0);
+	assert_int_equal(node, 0);
+	assert_int_equal(says(TWO), 1);
+	assert_int_equal(node, 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(with_id(wrong[i]), 1);		/* as what cannot be parsed */
+		assert_non_null(strstr(err, "the id of a node"));
+		assert_int_equal(node, 0);
+	}
 }
 
 /*
@@ -79,11 +113,11 @@ static void no_file_is_no_cluster(void **state)
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), 0);
+	assert_int_equal(ddr_corosync_configured(path, &node, err, sizeof(err)), 0);
 	assert_string_equal(err, "");
 	says(TWO);
 	snprintf(below, sizeof(below), "%s/corosync.conf", path);	/* the directory is a file */
-	assert_int_equal(ddr_corosync_configured(below, err, sizeof(err)), 0);
+	assert_int_equal(ddr_corosync_configured(below, &node, err, sizeof(err)), 0);
 	assert_string_equal(err, "");
 }
 
@@ -91,22 +125,22 @@ static void no_file_is_no_cluster(void **state)
 static void what_cannot_be_read_is_an_error(void **state)
 {
 	(void)state;
-	assert_int_equal(ddr_corosync_configured(dir, err, sizeof(err)), -EISDIR);
+	assert_int_equal(ddr_corosync_configured(dir, &node, err, sizeof(err)), -EISDIR);
 	assert_non_null(strstr(err, dir));
 	assert_non_null(strstr(err, "transport = "));
 	assert_null(strchr(err, '\n'));
 	unlink(path);
 	assert_int_equal(symlink("corosync.conf", path), 0);
-	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -ELOOP);
+	assert_int_equal(ddr_corosync_configured(path, &node, err, sizeof(err)), -ELOOP);
 	unlink(path);
 	assert_int_equal(symlink("nowhere", path), 0);
-	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -ENOENT);
+	assert_int_equal(ddr_corosync_configured(path, &node, err, sizeof(err)), -ENOENT);
 	unlink(path);
 	says(ONE);
 	assert_int_equal(chmod(path, 0), 0);
 	if (geteuid() == 0)	/* root may read everything, so the question is asked as a user who may not */
 		assert_int_equal(seteuid(65534), 0);
-	assert_int_equal(ddr_corosync_configured(path, err, sizeof(err)), -EACCES);
+	assert_int_equal(ddr_corosync_configured(path, &node, err, sizeof(err)), -EACCES);
 	if (getuid() == 0)
 		assert_int_equal(seteuid(0), 0);
 }
@@ -130,7 +164,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_in_order), cmocka_unit_test(a_part_of_a_file_is_not_one_node), cmocka_unit_test(no_file_is_no_cluster),
+		cmocka_unit_test(a_file_in_order), cmocka_unit_test(the_only_node_has_its_id), cmocka_unit_test(a_part_of_a_file_is_not_one_node), cmocka_unit_test(no_file_is_no_cluster),
 		cmocka_unit_test(what_cannot_be_read_is_an_error),
 	};
 
