@@ -286,7 +286,9 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
 	(void)c;
-	snprintf(buf, size, node == 2 || node == 12 ? "n2" : node == 4 ? "" : "n%u", node);
+	snprintf(buf, size, "n%u", node == 12 ? 2 : node);
+	if (node == 4)
+		buf[0] = '\0';
 	return *buf;
 }
 
