@@ -187,6 +187,168 @@ static void a_change_is_not_acknowledged(void **state)
 	assert_int_equal(total(c, 2), 0);
 }
 
+/* Answers all but requests of one type. */
+static void settle_but(struct cx *c, enum ddr_out_type type)
+{
+	c->answers = CX_MSG | CX_KERNEL | CX_FENCE;
+	for (bool again = true; again;) {
+		again = false;
+		cx_settle(c);
+		for (uint32_t i = 0; i < CX_NODES && !again; i++)
+			for (uint32_t o = 0; c->node[i].sm && o < c->node[i].n && !again; o++)
+				if (c->node[i].open[o] && cx_is_io(&c->node[i].log[o]) && c->node[i].log[o].type != type) {
+					cx_done(c, &c->node[i], o);
+					again = true;
+				}
+	}
+}
+
+/* A node whose kernel has no array any more cannot acknowledge: its daemon binds it again, and until then it is that what is waited for. */
+static void a_kernel_is_absent(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input gone = { .type = DDR_IN_K_DETACHED }, in = { .type = DDR_IN_OP_FAIL_MEMBER, .member = 1 };
+
+	c->answers = CX_MSG | CX_IO;
+	cx_step(c, &c->node[0], &in);
+	cx_settle(c);
+	cx_step(c, &c->node[1], &gone);
+	cx_settle(c);
+	cx_tick(c, 2000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_MEMBER_ACK, 2)->why, DDR_WHY_ABSENT);
+	assert_int_equal(owes(c, 2, DDR_DEBT_MEMBER_ACK, 3)->why, DDR_WHY_KERNEL);
+}
+
+/* A node has clean regions, and the writer has not made that durable in the map: the writer's disk is waited for. */
+static void the_map_is_not_durable(void **state)
+{
+	struct cx *c = *state;
+
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 3, .count = 1 });
+	for (int i = 0; i < 2; i++) {
+		settle_but(c, DDR_OUT_MAP_WRITE);
+		c->answers = 0;
+		cx_tick(c, 1000);
+	}
+	settle_but(c, DDR_OUT_MAP_WRITE);
+	c->answers = 0;
+	cx_tick(c, 6000);
+	assert_non_null(owes(c, 1, DDR_DEBT_MAP_DONE, 1));
+	assert_in_range(list.debt[0].since_ms, 6000, 8000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_MAP_DONE, 1)->why, DDR_WHY_UNKNOWN);
+	assert_int_equal(owes(c, 0, DDR_DEBT_MAP_DONE, 1)->why, DDR_WHY_DISK);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(total(c, 0), 0);
+	assert_int_equal(total(c, 1), 0);
+}
+
+/* The slot of a dead node is not recovered: the disks of whoever recovers it are waited for. */
+static void a_slot_is_not_recovered(void **state)
+{
+	struct cx *c = *state;
+
+	cx_record(c, 2, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_kill(c, 2);
+	cx_view(c, 3, 3, true);
+	settle_but(c, DDR_OUT_SLOT_READ);
+	c->answers = 0;
+	cx_tick(c, 6000);
+	is_owed(c, 1, DDR_DEBT_RECOVERED, 1, 6000, 6000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_RECOVERED, 1)->why, DDR_WHY_UNKNOWN);
+	assert_int_equal(owes(c, 0, DDR_DEBT_RECOVERED, 1)->why, DDR_WHY_DISK);
+	assert_null(owes(c, 1, DDR_DEBT_RETURN, 3));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 10);
+	assert_int_equal(total(c, 0), 0);
+	assert_int_equal(total(c, 1), 0);
+}
+
+/* The array is to grow, and a node has not said how much room its devices have: its disks are waited for. */
+static void a_size_is_not_told(void **state)
+{
+	struct ddr_input grow = { .type = DDR_IN_OP_GROW, .count = 2048 };
+	struct cx *c = *state;
+	uint32_t asked;
+
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_step(c, &c->node[0], &grow);
+	cx_settle(c);
+	asked = cx_open(&c->node[1], DDR_OUT_ROOM);
+	for (uint32_t i = 0; i < 3; i += 2)
+		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
+	cx_settle(c);
+	c->answers = 0;
+	cx_tick(c, 6000);
+	is_owed(c, 0, DDR_DEBT_ROOM, 2, 6000, 6000);
+	is_owed(c, 2, DDR_DEBT_ROOM, 2, 6000, 6000);
+	assert_null(owes(c, 2, DDR_DEBT_ROOM, 1));
+	assert_int_equal(owes(c, 0, DDR_DEBT_ROOM, 2)->why, DDR_WHY_UNKNOWN);
+	assert_int_equal(owes(c, 1, DDR_DEBT_ROOM, 2)->why, DDR_WHY_DISK);
+	cx_done(c, &c->node[1], asked);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	assert_int_equal(total(c, 0), 0);
+}
+
+/* Answers all, but the second node's kernel gets no new table: it knows no device for the member. */
+static void settle_without_its_table(struct cx *c)
+{
+	for (bool again = true; again;) {
+		c->answers = CX_MSG | CX_IO;
+		cx_settle(c);
+		again = false;
+		for (uint32_t i = 0; i < 3 && !again; i++)
+			for (uint32_t o = 0; o < c->node[i].n && !again; o++) {
+				const struct ddr_output *out = &c->node[i].log[o];
+				uint32_t type = out->type == DDR_OUT_KERNEL ? out->rec.type : 0;
+
+				if (!c->node[i].open[o])
+					continue;
+				again = type == DDR_U_MEMBER || type == DDR_U_DRAIN || type == DDR_U_REAP || (out->type == DDR_OUT_TABLE && i != 1);
+				if (again && type)
+					cx_kernel_answer(c, &c->node[i], o);
+				else if (again)
+					cx_table(c, &c->node[i], o, 0);
+			}
+	}
+}
+
+/* A member is rebuilt, and a node's kernel does not write to it yet, so the node cannot fold its dirty regions into the map. Only the writer waits for that. */
+static void a_node_has_not_folded(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input fail = { .type = DDR_IN_OP_FAIL_MEMBER, .member = 1 }, spare = { .type = DDR_IN_OP_SET, .key = DDR_SM_HOT_SPARE, .value = 1 };
+
+	c->spares = 1;
+	cx_down(c);
+	cx_up(c, 3, true);
+	writes(c, 3);
+	cx_step(c, &c->node[0], &spare);
+	cx_step(c, &c->node[0], &fail);
+	for (int i = 0; i < 10; i++) {
+		settle_without_its_table(c);
+		c->answers = 0;
+		cx_tick(c, 100);
+	}
+	settle_without_its_table(c);
+	assert_int_not_equal(cx_status(&c->node[0]).rebuilding, DDR_NO_MEMBER);
+	c->answers = 0;
+	cx_tick(c, 6000);
+	assert_non_null(owes(c, 0, DDR_DEBT_FOLDED, 2));
+	assert_in_range(list.debt[0].since_ms, 6000, 7000);
+	assert_null(owes(c, 0, DDR_DEBT_FOLDED, 3));
+	assert_null(owes(c, 2, DDR_DEBT_FOLDED, 2));
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_int_equal(total(c, 0), 0);
+}
+
 /* A lost node owes nothing but its return, for whatever else is waited. */
 static void a_lost_node_owes_its_return(void **state)
 {
@@ -282,7 +444,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_3(who_has_all_owes_nothing), TEST_3(a_range_is_not_acknowledged), TEST_2(a_range_is_not_released), TEST_2(the_oldest_range_counts),
 		TEST_3(a_change_is_not_acknowledged), TEST_3(a_lost_node_owes_its_return), TEST_3(a_hello_is_missing), TEST_2(the_state_comes_in_parts),
-		TEST_3(the_oldest_are_named),
+		TEST_3(the_oldest_are_named), TEST_3(a_kernel_is_absent), TEST_2(the_map_is_not_durable), TEST_3(a_slot_is_not_recovered),
+		TEST_3(a_size_is_not_told), TEST_3(a_node_has_not_folded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
