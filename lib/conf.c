@@ -242,8 +242,7 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 		snprintf(buf, size, "two different hours from 0 to 24, such as 0-24, 1-5 or 22-6");
 		break;
 	case DDR_OPT_INT:
-		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64 "%s%s", opt->min, opt->max, opt->names ? ", or " : "",
-			 opt->names ? opt->names[0] : "");
+		snprintf(buf, size, "a number from %" PRIu64 " to %" PRIu64 "%s%s", opt->min, opt->max, opt->names ? ", or " : "", opt->names ? opt->names[0] : "");
 		break;
 	case DDR_OPT_BYTES:
 		snprintf(buf, size, "a number of bytes from %" PRIu64 " up, such as 512K, 10M or 1G", opt->min);
@@ -267,9 +266,7 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 	case DDR_OPT_BYTES:
 		return parse_units(s, byte_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_INT:
-		if (opt->names && parse_enum(opt, s, v))
-			return true;
-		return parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max;
+		return (opt->names && parse_enum(opt, s, v)) || (parse_units(s, no_units, v) && *v >= opt->min && *v <= opt->max);
 	case DDR_OPT_HOURS:
 		return parse_hours(s, v);
 	case DDR_OPT_PATH:
@@ -289,8 +286,7 @@ static bool is_text(const struct ddr_option *opt, const char *value)
 	return (opt->type == DDR_OPT_PATH || opt->type == DDR_OPT_COMMAND) && value[0] == '/';
 }
 
-int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool per_array,
-		 char *err, size_t err_size)
+int ddr_conf_set(struct ddr_conf *conf, const char *key, const char *value, bool per_array, char *err, size_t err_size)
 {
 	const struct ddr_option *opt = find(key);
 	char what[160];
@@ -478,10 +474,9 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 				snprintf(buf, size, "%s", opt->names[i]);
 		break;
 	default:
+		snprintf(buf, size, "%" PRIu64, v);
 		if (opt->names && v < opt->min)
 			snprintf(buf, size, "%s", opt->names[v]);
-		else
-			snprintf(buf, size, "%" PRIu64, v);
 	}
 	return buf;
 }
