@@ -309,6 +309,14 @@ bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member)
 	return false;
 }
 
+bool node_rare(struct sim *s, struct node *n, const struct act *a)
+{
+	(void)s;
+	(void)n;
+	(void)a;
+	return false;
+}
+
 void node_group_ended(struct sim *s, struct node *n)
 {
 	(void)s;

@@ -125,7 +125,7 @@ static bool kinds(struct shrink *z)
 		any |= gone;
 		for (uint32_t node = 1; node <= z->run.nodes && !gone; node++)
 			any |= without_all(z, verb, ANY, node);
-		for (uint32_t sub = 0; sub < 64 && !gone && (verb == ACT_DISK || verb == ACT_OPERATOR || verb == ACT_CALL || verb == ACT_UEVENT || verb == ACT_IO || verb == ACT_DONE); sub++)
+		for (uint32_t sub = 0; sub < 64 && !gone && (verb == ACT_DISK || verb == ACT_OPERATOR || verb == ACT_CALL || verb == ACT_UEVENT || verb == ACT_RARE || verb == ACT_IO || verb == ACT_DONE); sub++)
 			any |= without_all(z, verb, sub, ANY);
 	}
 	return any;

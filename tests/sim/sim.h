@@ -28,6 +28,7 @@
  *	single.c	a world, the schedule of one node, liveness
  *	faults.c	failures of members, and what the operator does about members
  *	finding.c	known defects that are looked for
+ *	rare.c		what seldom befalls their machines
  *	world.c		what befalls real daemons beside that: processes that stop, corosync that ends, calls that fail, events of devices
  *	main.c		options
  *
@@ -297,6 +298,8 @@ struct node {
 	bool deaf;			/* corosync does not run on it */
 	uint32_t no_module;		/* so often its daemon looks for the module in vain */
 	uint64_t stopped_until, deaf_until;	/* events */
+	int64_t clock_s;		/* by which its clock is wrong */
+	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
 	/* finding.c */
 	bool lasting;			/* what befell it does not end */
 	bool stuck;			/* its dead daemon hangs in the driver, and is in the group still */
@@ -344,6 +347,7 @@ bool node_stops(struct sim *s, struct node *n, bool stop);	/* by SIGSTOP, or goe
 bool node_ends(struct sim *s, struct node *n);	/* in order, and its arrays stay up: systemctl restart ddraidd */
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error);	/* its next call of that kind */
 bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member);	/* of a block device, from its kernel */
+bool node_rare(struct sim *s, struct node *n, const struct act *a);	/* rare.c */
 bool node_stands_still(const struct sim *s, const struct node *n);	/* for its kernel and its disks, since it did (rule L8) */
 bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io);	/* it does, or will as soon as it runs; and no disk has any of @io */
 void node_catches_up(struct sim *s, struct node *n);	/* with what ended before it hears what comes next */
@@ -427,6 +431,10 @@ struct storm {
 enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_BAD, WORLD_END, WORLD_CLIENT, WORLD_EVENTS };
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
+/* What is rare.c's (struct act, sub of ACT_RARE); the last two happen by acts of their own. */
+enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
+struct rare { uint64_t rng; uint32_t kinds, every; };
+
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
 	CALL_STATE, CALL_INOTIFY, CALL_CONTROL, WORLD_CALLS };
@@ -491,6 +499,7 @@ struct sim {
 	bool fencing;
 	struct storm storm;
 	struct world world;
+	struct rare rare;
 	struct late *late;		/* in flight from dead machines */
 	uint32_t n_late, room_late;
 	struct { uint64_t place, digest; } digest[SIM_DIGESTS];
@@ -555,6 +564,13 @@ void world_draw(struct sim *s);
 /* Once an event: something may happen to the node, and what has lasted long enough ends. */
 void world_event(struct sim *s, struct node *n);
 void world_calm(struct sim *s);
+
+/* ---- rare.c --------------------------------------------------------------------- */
+
+void rare_draw(struct sim *s);
+/* Once an event. */
+void rare_event(struct sim *s, struct node *n);
+void rare_calm(struct sim *s);	/* all of it ends */
 
 /* ---- finding.c ------------------------------------------------------------------ */
 

@@ -387,8 +387,10 @@ bool sim_run_seed(struct sim *s, const struct sim_run *r)
 		world_init(s, r->seed, r->events, r->nodes);
 		if (s->cluster)
 			cluster_init(s);
-		if (sim_real)
+		if (sim_real) {
 			world_draw(s);
+			rare_draw(s);
+		}
 		s->tape = r->tape;
 		(s->tape && s->tape->replay ? tape_replay : schedule)(s);
 	}

@@ -224,6 +224,7 @@ static bool act_do(struct sim *s, const struct act *a)
 	case ACT_COROSYNC: return cluster_corosync(s, n, a->arg[0]);
 	case ACT_CALL: return node_call_fails(s, n, a->sub, (int)a->arg[0]);
 	case ACT_UEVENT: return node_hears(s, n, a->sub, (uint32_t)a->arg[0]);
+	case ACT_RARE: return node_rare(s, n, a);
 	case ACT_TICK:
 		sim_tick(s, n, a->arg[0]);
 		return true;

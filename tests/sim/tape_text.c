@@ -66,6 +66,11 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "device-changed", ACT_UEVENT, NEWS_CHANGED, { "member" } },
 	{ "path-is-back", ACT_UEVENT, NEWS_PATH, { "member" } },
 	{ "events-lost", ACT_UEVENT, NEWS_LOST, { "member" } },
+	{ "clock-is-set", ACT_RARE, RARE_CLOCK, { "seconds" } },	/* forward */
+	{ "lock", ACT_RARE, RARE_LOCK, { "member", "ms" } },		/* by another program */
+	{ "module-goes", ACT_RARE, RARE_MODULE, { "times", "blind" } },	/* and is so often looked for in vain; blind: without a watch on /dev */
+	{ "group-of-array-ends", ACT_RARE, RARE_GROUP, { NULL } },	/* only the connection to it */
+	{ "status", ACT_RARE, RARE_STATUS, { NULL } },
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },

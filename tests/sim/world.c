@@ -126,6 +126,8 @@ void world_event(struct sim *s, struct node *n)
 	}
 	if (s->finding)
 		finding_event(s, n);
+	else
+		rare_event(s, n);
 	if (!s->world.sum || !sim_chance(s, s->world.every))
 		return;
 	at = sim_rand(s, s->world.sum);
@@ -153,4 +155,5 @@ void world_calm(struct sim *s)
 		node_call_fails(s, n, WORLD_CALLS, 0);
 		cluster_corosync(s, n, false);
 	}
+	rare_calm(s);
 }

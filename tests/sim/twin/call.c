@@ -98,7 +98,7 @@ bool twin_ready(int fd, int events)
 		return false;
 	switch (f->kind) {
 	case FILE_EVENT: return events == POLLIN && (f->count || f->ended);
-	case FILE_CONTROL: return events == POLLIN && f->n_rec;
+	case FILE_CONTROL: return events == POLLIN && (f->n_rec || f->ended);
 	case FILE_CHANNEL: return twin_channel_ready(f, events);
 	case FILE_QUIET: return events == POLLIN && (f->ended || f->count);
 	case FILE_DISK: return false;
@@ -175,6 +175,10 @@ static ssize_t read_control(struct file *f, void *buf, size_t len)
 {
 	size_t n = len / sizeof(f->rec[0]) < f->n_rec ? len / sizeof(f->rec[0]) : f->n_rec;
 
+	if (f->ended) {
+		errno = EIO;
+		return -1;
+	}
 	if (!n || twin_fails(CALL_CONTROL)) {
 		errno = n ? me->error[CALL_CONTROL] : EAGAIN;
 		return -1;
@@ -362,7 +366,7 @@ pid_t __real_getpid(void);
 
 time_t __wrap_time(time_t *out)
 {
-	time_t now = 1700000000 + (time_t)((me ? twin_ms(me) : 0) / 1000);
+	time_t now = 1700000000 + (time_t)(me ? (int64_t)(twin_ms(me) / 1000) + me->n->clock_s : 0);
 
 	if (out)
 		*out = now;

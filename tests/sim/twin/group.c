@@ -100,6 +100,7 @@ cs_error_t cpg_finalize(cpg_handle_t handle)
 		return CS_OK;
 	if (handle == OWN) {
 		close(MINE(own).fd);
+		MINE(own).fd = 0;
 		return CS_OK;
 	}
 	cluster_gone(me->s, me->n);
@@ -234,11 +235,23 @@ static uint32_t pid_of(uint32_t node)
 	return 0;
 }
 
+bool twin_own_group_ends(struct proc *p)
+{
+	struct file *f = p->cpg_fd && own[p - twin_proc].fd ? twin_file(own[p - twin_proc].fd) : NULL;
+
+	if (!f)
+		return false;
+	f->ended = true;
+	return true;
+}
+
 /* This daemon is in the array's own group, and nobody else but daemons. */
 static cs_error_t dispatch_own(void)
 {
 	struct cpg_address self = { .nodeid = me->n->id, .pid = (uint32_t)getpid() };
 
+	if (twin_file(MINE(own).fd)->ended)
+		return CS_ERR_LIBRARY;
 	if (!twin_file(MINE(own).fd)->count)
 		return CS_ERR_TRY_AGAIN;
 	twin_file(MINE(own).fd)->count = 0;
@@ -279,7 +292,7 @@ void node_group_ended(struct sim *s, struct node *n)
 
 void twin_group_end(struct proc *p)
 {
-	p->cpg_fd = p->quorum_fd = 0;
+	p->cpg_fd = p->quorum_fd = own[p - twin_proc].fd = 0;
 	p->news = NULL;
 	p->n_view = 0;
 	cluster_gone(p->s, p->n);

@@ -99,8 +99,7 @@ static void catch_up(struct proc *p)
 		twin_loop_event(p, fd);
 }
 
-/* Calls into the daemon; it may die within. */
-static void run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg)
+void twin_run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg)
 {
 	if (setjmp(p->dies) == 0) {
 		me = p;
@@ -221,7 +220,7 @@ void node_start(struct sim *s, struct node *n)
 	}
 	n->no_module = s->calm || !sim_chance(s, 10) ? 0 : 1 + (uint32_t)sim_rand(s, 4);
 	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
-	run(p, begin, NULL);
+	twin_run(p, begin, NULL);
 }
 
 /* As main.c does when it has been told to end, and the rest is over (daemon/ending.c). */
@@ -246,7 +245,7 @@ bool node_ends(struct sim *s, struct node *n)
 	if (!p->alive || n->stopped || n->leaving)
 		return false;
 	sim_trace(s, "node %u: daemon ends", n->id);
-	run(p, ends, NULL);
+	twin_run(p, ends, NULL);
 	if (p->alive)
 		node_kill(s, n);
 	return true;
@@ -343,8 +342,8 @@ static void thread(struct proc *p, const void *arg)
 void twin_happens(struct proc *p, enum twin_what what, unsigned int which)
 {
 	switch (what) {
-	case TWIN_LOOP: run(p, call_back, &which); return;
-	case TWIN_THREADS: run(p, thread, &which); return;
+	case TWIN_LOOP: twin_run(p, call_back, &which); return;
+	case TWIN_THREADS: twin_run(p, thread, &which); return;
 	default:
 		twin_request_end(p->s, p->n, which);
 		twin_orphans(p->s, p->n);
@@ -374,7 +373,7 @@ static void table_ends(struct proc *p, int result)
 		p->unseen = true;
 		twin_control_tell(p, DDR_K_RESUMED, 0, 0);
 	}
-	run(p, table_done, &result);
+	twin_run(p, table_done, &result);
 }
 
 bool node_table(struct sim *s, struct node *n)
@@ -506,7 +505,7 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 	struct proc *p = twin_of(s, n);
 
 	if (p->alive && !n->stopped)
-		run(p, news, in);
+		twin_run(p, news, in);
 }
 
 /* And all daemons have the same. */
@@ -533,7 +532,7 @@ static void nothing(struct proc *p, const void *arg)
 
 void node_catches_up(struct sim *s, struct node *n)
 {
-	run(twin_of(s, n), nothing, NULL);
+	twin_run(twin_of(s, n), nothing, NULL);
 }
 
 /* Of node_start.c, for node_io.c, which does not read anything here. */

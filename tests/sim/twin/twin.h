@@ -17,6 +17,7 @@
  *	group.c		corosync: process groups, quorum, the list of nodes
  *	fence.c		the process that runs agents
  *	memory.c	what a daemon that is killed had allocated
+ *	rare.c		what seldom does
  *	world.c		what befalls it beside crashes
  *	main.c		options
  *
@@ -94,6 +95,8 @@ void twin_happens(struct proc *p, enum twin_what what, unsigned int which);
 bool twin_stood_still(const struct proc *p);
 /* It is about to do what a daemon that stood still must not do yet (rule L8). */
 void twin_serves(struct proc *p, const char *what);
+/* Calls into the daemon, which may die within. */
+void twin_run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
 
@@ -137,7 +140,7 @@ struct file {
 	struct { uint8_t what, member; } news[TWIN_NEWS];
 	uint64_t channel;		/* its number; 0: not bound */
 	uint32_t member;
-	bool locked;
+	bool locked, passed;		/* passed: others may have the usual node of the device */
 	struct ddr_rec rec[16];		/* of a control descriptor */
 	unsigned int n_rec;
 };
@@ -208,6 +211,8 @@ void twin_table_done(struct proc *p, int result);
 /* ---- group.c, fence.c ------------------------------------------------------------ */
 
 void twin_group_end(struct proc *p);
+/* The connection to the group of its array alone is lost; false: there is none. */
+bool twin_own_group_ends(struct proc *p);
 void twin_fence_answer(struct proc *p, const struct ddr_input *in);
 
 /* ---- memory.c -------------------------------------------------------------------- */

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What seldom befalls a machine with a real daemon (ddrsim --daemon): its clock is set, another program locks a disk, a client asks for the status, and
+ * what else enum rare_what lists (sim.h). And two that world.c has, at the moment where they matter most: a disk gets bad sectors just where it is being
+ * copied, and it hangs while a job works on it.
+ *
+ * All of this is drawn from numbers of its own, so that the rest of a seed is the same as without it, until the first of these happens.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+#define HANGS_MS	20000u	/* io_timeout of all daemons (twin/node.c) */
+
+static uint64_t draw(struct sim *s, uint64_t n)
+{
+	return rig_random(&s->rare.rng) % n;
+}
+
+static bool chance(struct sim *s, uint64_t in)
+{
+	return draw(s, in) == 0;
+}
+
+/* Each seed has a third of them; the copies every other one in which members are replaced at all. */
+void rare_draw(struct sim *s)
+{
+	static const uint32_t every[] = { 100, 200, 400 };
+
+	s->rare.rng = s->seed * 0x9e3779b97f4a7c15u + s->n_nodes;
+	for (uint32_t i = 0; i < RARE_WHATS; i++)
+		s->rare.kinds |= (i == RARE_BAD_COPY ? s->replaces && s->g.parity && chance(s, 2) : chance(s, 3)) ? 1u << i : 0;
+	s->rare.every = every[draw(s, 3)];
+}
+
+static bool has(const struct sim *s, enum rare_what what)
+{
+	return s->rare.kinds >> what & 1;
+}
+
+static bool act(struct sim *s, const struct node *n, enum rare_what what, uint64_t first, uint64_t second)
+{
+	struct act a = act_of(ACT_RARE, n);
+
+	a.sub = (uint8_t)what;
+	a.arg[0] = first;
+	a.arg[1] = second;
+	return sim_act(s, a);
+}
+
+/* ---- where a job is at work ------------------------------------------------------- */
+
+static const struct io *job_of(const struct node *n)
+{
+	for (const struct io *io = n->io; n->sm && io < n->io + SIM_MAX_IO; io++)
+		if (io->used && !io->orphan && io->type == DDR_OUT_JOB_RANGE)
+			return io;
+	return NULL;
+}
+
+/* The disk that is being copied has bad sectors there. */
+static void bad_copy(struct sim *s, const struct io *io)
+{
+	struct act a = act_of(ACT_BAD, NULL);
+
+	a.arg[0] = io->from;
+	a.arg[1] = io->start + draw(s, io->count);
+	a.arg[2] = 1 + draw(s, 5);
+	a.arg[3] = draw(s, 3);
+	sim_act(s, a);
+}
+
+/* It answers again after a time limit of the daemon has passed. */
+static void hangs(struct sim *s, const struct node *n, const struct io *io)
+{
+	struct act a = act_of(ACT_HANG, n);
+
+	a.arg[0] = io->at[draw(s, s->g.roles)];
+	a.arg[1] = HANGS_MS + 1000 + draw(s, 3 * HANGS_MS);
+	a.arg[2] = chance(s, 2);
+	sim_act(s, a);
+}
+
+/* Copies are short: where they are to meet bad sectors there are many of them, for each disk that was replaced is put back as a spare. */
+static void replaces(struct sim *s, const struct node *n)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_REPLACE, .value = DDR_NO_MEMBER };
+	struct act back = act_of(ACT_PUT_BACK, n);
+	struct ddr_super sb;
+
+	if (!n->sm || !check_newest_super(s, &sb))
+		return;
+	for (uint32_t m = 0, k = 1; m < sb.members; m++)
+		if (sb.member[m].state == DDR_MEMBER_REBUILDING)
+			return;
+		else if (sb.member[m].state == DDR_MEMBER_SPARE)
+			in.value = m;
+		else if (sb.member[m].state == DDR_MEMBER_IN_SYNC)
+			in.member = chance(s, k++) ? m : in.member;
+		else if (sim_may_put_back(s, n, m))
+			back.arg[0] = m + 1;
+	if (in.value != DDR_NO_MEMBER) {
+		sim_operator(s, n, &in, false);
+	} else if (back.arg[0]) {
+		back.arg[0]--;
+		sim_act(s, back);
+	}
+}
+
+static void where_a_job_works(struct sim *s, const struct node *n)
+{
+	const struct io *io = job_of(n);
+
+	if (!io)
+		return;
+	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 8))
+		bad_copy(s, io);
+	if (has(s, RARE_HANG) && chance(s, 40))
+		hangs(s, n, io);
+}
+
+/* ---- at any time ------------------------------------------------------------------ */
+
+static void one(struct sim *s, const struct node *n, enum rare_what what)
+{
+	switch (what) {
+	case RARE_CLOCK:	/* forward, once, by up to 40 days */
+		act(s, n, what, 1 + draw(s, 40ull * 86400), 0);
+		return;
+	case RARE_LOCK:
+		act(s, n, what, draw(s, s->sb0.members), 1 + draw(s, 2 * HANGS_MS));
+		return;
+	case RARE_MODULE:
+		act(s, n, what, draw(s, 4), draw(s, 2));
+		return;
+	case RARE_GROUP:
+	case RARE_STATUS:
+		act(s, n, what, 0, 0);
+		return;
+	case RARE_BAD_COPY:
+	case RARE_HANG:
+	case RARE_WHATS:
+		return;
+	}
+}
+
+void rare_event(struct sim *s, struct node *n)
+{
+	uint32_t what;
+
+	where_a_job_works(s, n);
+	if (has(s, RARE_BAD_COPY) && chance(s, 100))
+		replaces(s, n);
+	if (!chance(s, s->rare.every))
+		return;
+	for (what = 0; what < RARE_WHATS; what++)
+		if (has(s, (enum rare_what)what) && chance(s, 2)) {
+			one(s, n, (enum rare_what)what);
+			return;
+		}
+}
+
+void rare_calm(struct sim *s)
+{
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		memset(n->locked_until, 0, sizeof(n->locked_until));
+}
