@@ -207,7 +207,8 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io)
 		check_copied(s, n, io->slot);
 	if (place_of(io->type, io->slot) >= 0)
 		check_alone(s, n, io);
-	if (io->type == DDR_OUT_SB_WRITE)
+	/* what a daemon that stood still has not given to a disk never is, unless nothing was decided without it: then it is looked at there (rule L8) */
+	if (io->type == DDR_OUT_SB_WRITE && !node_holds_back(s, n, io))
 		check_super(s, n, io);
 }
 
