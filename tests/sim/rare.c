@@ -133,6 +133,33 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_MODULE:
 		act(s, n, what, draw(s, 4), draw(s, 2));
 		return;
+	case RARE_SHORTAGE:
+		act(s, n, what, 1 + draw(s, 3 * HANGS_MS), 0);
+		return;
+	case RARE_USER:
+		if (act(s, n, what, 1, 0))
+			s->rare.user_until = s->event + 50 + draw(s, 600);
+		return;
+	case RARE_DAMAGED:
+		act(s, n, what, draw(s, 512), 0);
+		return;
+	case RARE_COPIED:
+		act(s, n, what, 1 + draw(s, s->n_nodes), 0);
+		return;
+	case RARE_READONLY:
+		act(s, n, what, 1 + draw(s, HANGS_MS), 0);
+		return;
+	case RARE_CLONE:
+		if (act(s, n, what, 1 + draw(s, s->n_nodes), 0))
+			s->rare.clone_until = s->event + 200 + draw(s, 1500);
+		return;
+	case RARE_HIDDEN:
+		act(s, n, what, !n->hidden, 0);
+		return;
+	case RARE_TABLE:
+		act(s, n, what, 1 + draw(s, SIM_TABLES), 0);
+		return;
+	case RARE_ADOPT:
 	case RARE_GROUP:
 	case RARE_STATUS:
 		act(s, n, what, 0, 0);
@@ -148,6 +175,10 @@ void rare_event(struct sim *s, struct node *n)
 {
 	uint32_t what;
 
+	if (s->rare.user && s->event >= s->rare.user_until)
+		act(s, &s->node[s->rare.user - 1], RARE_USER, 0, 0);
+	if (s->rare.clone && s->event >= s->rare.clone_until)
+		act(s, &s->node[s->rare.clone - 1], RARE_CLONE, 0, 0);
 	where_a_job_works(s, n);
 	if (has(s, RARE_BAD_COPY) && chance(s, 100))
 		replaces(s, n);
@@ -162,6 +193,14 @@ void rare_event(struct sim *s, struct node *n)
 
 void rare_calm(struct sim *s)
 {
-	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
+	if (s->rare.user)
+		act(s, &s->node[s->rare.user - 1], RARE_USER, 0, 0);
+	if (s->rare.clone)
+		act(s, &s->node[s->rare.clone - 1], RARE_CLONE, 0, 0);
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
+		n->readonly_until = 0;
 		memset(n->locked_until, 0, sizeof(n->locked_until));
+		n->short_until = 0;
+		act(s, n, RARE_HIDDEN, 0, 0);
+	}
 }

@@ -299,6 +299,14 @@ struct node {
 	uint32_t no_module;		/* so often its daemon looks for the module in vain */
 	uint64_t stopped_until, deaf_until;	/* events */
 	int64_t clock_s;		/* by which its clock is wrong */
+	uint64_t short_until;		/* no request of its daemon can be made */
+	bool another;			/* it lost what says who it is, and is another machine: its operator adopts the array, as long as that names the old one */
+	uint32_t adopt_pid;		/* the daemon that was told so */
+	bool adopts;			/* with its next start */
+	uint32_t clone_of;		/* its disk image is that of this node, with all that tells machines apart */
+	uint64_t readonly_until;	/* nothing can be written where the daemon keeps what it knows */
+	bool hidden;			/* the file that says who it is cannot be read */
+	uint32_t wrong_table;		/* what is wrong in the table that its operator loads next, or has loaded; 0: nothing */
 	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
 	/* finding.c */
 	bool lasting;			/* what befell it does not end */
@@ -432,8 +440,10 @@ enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_V
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* What is rare.c's (struct act, sub of ACT_RARE); the last two happen by acts of their own. */
-enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
-struct rare { uint64_t rng; uint32_t kinds, every; };
+#define SIM_TABLES	9u	/* ways in which a table may be wrong */
+enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_ADOPT, RARE_TABLE,
+ RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
+struct rare { uint64_t rng; uint32_t kinds, every, user, clone; uint64_t user_until, clone_until; };	/* user: the node with a command in the group of the array; clone: one that is a copy; 0: none */
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
@@ -683,6 +693,7 @@ bool cluster_daemon_start(struct sim *s, struct node *n);
 void cluster_silent(struct sim *s, const struct node *n);	/* a process there that says nothing joins the group; NULL: it leaves */
 void cluster_unstick(struct sim *s, struct node *n);	/* nothing hangs any more, and its dead daemon leaves the group */
 #define SIM_SILENT_PID	99999u
+#define SIM_USER_PID	88888u	/* of a command in the group of the array */
 void cluster_together(struct sim *s, bool begin);	/* joins and leaves in between are one event for the others */
 bool cluster_fence_event(struct sim *s);
 bool cluster_fence_ends(struct sim *s, const struct act *a);

@@ -71,6 +71,15 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "module-goes", ACT_RARE, RARE_MODULE, { "times", "blind" } },	/* and is so often looked for in vain; blind: without a watch on /dev */
 	{ "group-of-array-ends", ACT_RARE, RARE_GROUP, { NULL } },	/* only the connection to it */
 	{ "status", ACT_RARE, RARE_STATUS, { NULL } },
+	{ "requests-fail", ACT_RARE, RARE_SHORTAGE, { "ms" } },		/* all of them, for want of memory */
+	{ "command-in-group", ACT_RARE, RARE_USER, { "is" } },		/* of the array, as an older ddraidd would be; or it ends */
+	{ "identity-damaged", ACT_RARE, RARE_DAMAGED, { "byte" } },
+	{ "identity-copied", ACT_RARE, RARE_COPIED, { "from" } },	/* of that node */
+	{ "identity-hidden", ACT_RARE, RARE_HIDDEN, { "is" } },
+	{ "state-is-read-only", ACT_RARE, RARE_READONLY, { "ms" } },
+	{ "machine-is-a-copy", ACT_RARE, RARE_CLONE, { "of" } },		/* of that node; 0: no more, for its identity was removed */
+	{ "adopt", ACT_RARE, RARE_ADOPT, { NULL } },
+	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* will be loaded after the next reboot */
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },

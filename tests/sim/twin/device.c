@@ -237,38 +237,74 @@ static bool left_out(const struct ddr_scan_how *how, uint32_t member)
 	return false;
 }
 
+static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struct ddr_error *err)
+{
+	struct ddr_scan_hung *list = realloc(scan->hung, (scan->n_hung + 1) * sizeof(*list));
+
+	if (!list)
+		return ddr_error_call(err, ENOMEM, "out of memory");
+	scan->hung = list;
+	list[scan->n_hung] = (struct ddr_scan_hung){ .pending = pending };
+	snprintf(list[scan->n_hung++].path, sizeof(list->path), "%s", path);
+	return 0;
+}
+
+/* One device has answered, or is late; as in lib/disk/scan.c. */
+static int take(struct ddr_scan *scan, struct ddr_look *look, uint32_t m, struct ddr_error *err)
+{
+	struct ddr_scan_device *dev = &scan->dev[scan->n];
+
+	if (!ddr_look_wait(look))
+		return add_hung(scan, look->path, false, err);
+	if (look->error.own && (!look->opened || look->supers.newest < 0)) {
+		*err = look->error;
+		return -1;
+	}
+	if (!look->opened || look->supers.newest < 0)
+		return 0;
+	snprintf(dev->path, sizeof(dev->path), "%s", look->path);
+	dev->bytes = look->bytes;
+	dev->supers = look->supers;
+	dev->at = m;
+	scan->n++;
+	return 0;
+}
+
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
 {
+	bool enough;
+	int ret;
+
 	memset(scan, 0, sizeof(*scan));
+	enough = how->enough && how->enough(how->ctx, scan);
 	scan->dev = calloc(DDR_MAX_MEMBERS, sizeof(*scan->dev));
 	if (!scan->dev)
 		return ddr_error_call(err, ENOMEM, "out of memory");
 	for (uint32_t m = 0; m < me->s->sb0.members; m++) {
-		struct ddr_scan_device *dev = &scan->dev[scan->n];
 		struct ddr_look *look;
 		char path[32];
 
 		snprintf(path, sizeof(path), "/dev/sim%u", m);
 		if (left_out(how, m))
 			continue;
+		if (enough && twin_hangs(me, m)) {	/* it has not answered yet, and is not waited for */
+			if (add_hung(scan, path, true, err)) {
+				ddr_scan_free(scan);
+				return -1;
+			}
+			continue;
+		}
 		if (ddr_look_start(&look, path, 0, how->limit_ms, err) == DDR_LOOK_FAILED) {
 			ddr_scan_free(scan);
 			return -1;
 		}
-		if (ddr_look_wait(look) && look->error.own && (!look->opened || look->supers.newest < 0)) {	/* as in lib/disk/scan.c */
-			*err = look->error;
-			ddr_look_put(look);
+		ret = take(scan, look, m, err);
+		ddr_look_put(look);
+		if (ret) {
 			ddr_scan_free(scan);
 			return -1;
 		}
-		if (look->ended && look->opened && look->supers.newest >= 0) {
-			snprintf(dev->path, sizeof(dev->path), "%s", path);
-			dev->bytes = look->bytes;
-			dev->supers = look->supers;
-			dev->at = m;
-			scan->n++;
-		}
-		ddr_look_put(look);
+		enough = how->enough && how->enough(how->ctx, scan);
 	}
 	return 0;
 }
@@ -311,6 +347,8 @@ int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_kn
 {
 	(void)dir;
 	(void)uuid;
+	if (me->s->now < me->n->readonly_until)
+		return -EROFS;
 	me->known = *known;
 	return 0;
 }
@@ -329,22 +367,46 @@ void ddr_ident_read(const char *dir, struct ddr_identity_file *file)
 {
 	(void)dir;
 	*file = me->file;
+	if (me->n->hidden) {
+		file->how = DDR_IDENTITY_UNREADABLE;
+		return;
+	}
 	if (!file->len)
 		file->how = DDR_IDENTITY_MISSING;
 }
 
 /* Each node is a machine of its own. */
-void ddr_ident_marks(struct ddr_machine_marks *marks)
+static void marks_of(const struct node *n, struct ddr_machine_marks *marks)
 {
 	char machine_id[33];
 
-	snprintf(machine_id, sizeof(machine_id), "%032x", me->n->id);
+	snprintf(machine_id, sizeof(machine_id), "%032x", n->clone_of ? n->clone_of : n->id);
 	ddr_machine_marks(marks, machine_id, NULL);
+}
+
+void ddr_ident_marks(struct ddr_machine_marks *marks)
+{
+	marks_of(me->n, marks);
+}
+
+bool twin_knows_cluster(const struct proc *p)
+{
+	static const uint8_t random[16];
+	struct ddr_machine_marks marks;
+	struct ddr_identity id;
+	bool write;
+
+	if (!p->s || !p->file.len)
+		return false;
+	marks_of(p->n, &marks);
+	return ddr_machine_decide(&id, &p->file, &marks, random, &write) == DDR_MACHINE_SAME && id.cluster.agreed;
 }
 
 int ddr_ident_write(const char *dir, const char *text, size_t len)
 {
 	(void)dir;
+	if (me->s->now < me->n->readonly_until)
+		return -EROFS;
 	if (twin_fails(CALL_STATE))
 		return -errno;
 	me->file.how = DDR_IDENTITY_READ;

@@ -529,7 +529,7 @@ static int own_failure(struct proc *p)
 	int ret;
 
 	me = p;
-	ret = twin_fails(CALL_REQUEST) ? -p->error[CALL_REQUEST] : 0;
+	ret = p->s->now < p->n->short_until ? -ENOMEM : twin_fails(CALL_REQUEST) ? -p->error[CALL_REQUEST] : 0;
 	me = was;
 	return ret;
 }

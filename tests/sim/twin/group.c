@@ -32,7 +32,7 @@ static bool ended(int fd)
 /* ---- process groups ---------------------------------------------------------------- */
 
 static struct { cpg_model_v1_data_t model; struct cpg_name name; } group[SIM_MAX_NODES];
-static struct { cpg_model_v1_data_t model; void *context; int fd; } own[SIM_MAX_NODES];
+static struct { cpg_model_v1_data_t model; void *context; int fd; bool joined; } own[SIM_MAX_NODES];
 static quorum_model_v1_data_t service[SIM_MAX_NODES];
 
 #define MINE(x)	((x)[me - twin_proc])
@@ -78,6 +78,7 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 		memcpy(&MINE(own).model, data, sizeof(MINE(own).model));
 		MINE(own).context = context;
 		MINE(own).fd = twin_open(FILE_EVENT);
+		MINE(own).joined = false;
 		*handle = OWN;
 		return CS_OK;
 	}
@@ -137,6 +138,7 @@ cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 		return CS_ERR_TRY_AGAIN;
 	if (handle == OWN) {
 		twin_file(MINE(own).fd)->count = 1;
+		MINE(own).joined = true;
 		return CS_OK;
 	}
 	MINE(group).name = *name;
@@ -245,17 +247,23 @@ bool twin_own_group_ends(struct proc *p)
 	return true;
 }
 
-/* This daemon is in the array's own group, and nobody else but daemons. */
+void twin_own_group_changed(const struct proc *p)
+{
+	if (p->cpg_fd && own[p - twin_proc].fd && own[p - twin_proc].joined)
+		twin_file(own[p - twin_proc].fd)->count = 1;
+}
+
+/* This daemon is in the array's own group, and nobody else but daemons, or a command. */
 static cs_error_t dispatch_own(void)
 {
-	struct cpg_address self = { .nodeid = me->n->id, .pid = (uint32_t)getpid() };
+	struct cpg_address member[2] = { { .nodeid = me->n->id, .pid = (uint32_t)getpid() }, { .nodeid = me->s->rare.user, .pid = SIM_USER_PID } };
 
 	if (twin_file(MINE(own).fd)->ended)
 		return CS_ERR_LIBRARY;
 	if (!twin_file(MINE(own).fd)->count)
 		return CS_ERR_TRY_AGAIN;
 	twin_file(MINE(own).fd)->count = 0;
-	MINE(own).model.cpg_confchg_fn(OWN, NULL, &self, 1, NULL, 0, &self, 1);
+	MINE(own).model.cpg_confchg_fn(OWN, NULL, member, me->s->rare.user ? 2 : 1, NULL, 0, member, 1);
 	return CS_OK;
 }
 

@@ -47,6 +47,25 @@ void twin_control_tell(struct proc *p, uint32_t type, uint64_t start, uint64_t c
 
 /* ---- the channel of the array ------------------------------------------------------ */
 
+/* In a table that was written by hand. */
+static void go_wrong(struct ddr_bind *bind, uint32_t what)
+{
+	uint32_t minor = bind->dev_minor[0];
+
+	switch (what) {
+	case 1: bind->order++; return;
+	case 2: bind->parity ^= 1; return;
+	case 3: bind->layout ^= 1; return;
+	case 4: bind->region_sectors *= 2; return;
+	case 5: bind->data_offset_sectors += 8; return;
+	case 6: bind->sectors += 8; return;
+	case 7: bind->members--; return;
+	default:
+		bind->dev_minor[0] = bind->dev_minor[1];
+		bind->dev_minor[1] = minor;
+	}
+}
+
 int twin_bind(struct file *f, struct ddr_bind *bind)
 {
 	struct sim *s = f->p->s;
@@ -77,6 +96,8 @@ int twin_bind(struct file *f, struct ddr_bind *bind)
 		bind->dev_major[i] = named ? TWIN_MAJOR : 0;
 		bind->dev_minor[i] = named ? k->disk[i] + 1u : 0;
 	}
+	if (f->p->n->wrong_table)
+		go_wrong(bind, f->p->n->wrong_table);
 	k->timeout = bind->timeout_ms;
 	sim_trace(s, "node %u: bound", f->p->n->id);
 	kernel_bind(s, k);

@@ -64,13 +64,31 @@ static void settle(struct proc *p)
 
 	bool had = n->sm && !sm;
 
+	n->another &= !sm || !n->ready || n->pid != n->adopt_pid;	/* else the array has its new id */
 	if (had) {
 		n->sm = NULL;
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
+	if (a && a->state == DDR_ARRAY_REFUSED && n->wrong_table) {
+		kernel_power(p->s, &n->k);	/* its operator removes the table, which nothing has used, and loads the right one */
+		n->wrong_table = 0;
+		node_kill(p->s, n);
+		return;
+	}
+	/* without a cluster, the id of the machine is what the array remembers */
+	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->cluster && (n->another || p->d->ident.fixed)) {
+		n->adopts = n->another;
+		n->hidden = false;
+		node_kill(p->s, n);
+		return;
+	}
 	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->finding && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
+	if (a && a->broken && a->cluster.gave_up) {	/* without its state machine: requests could not be made for too long */
+		n->gave_up = true;
+		p->s->stats[STAT_GAVE_UP]++;
+	}
 	if (n->gave_up || (a && a->state == DDR_ARRAY_REFUSED)) {
 		node_kill(p->s, n);
 	} else if (n->left && !a) {
@@ -221,6 +239,11 @@ void node_start(struct sim *s, struct node *n)
 	n->no_module = s->calm || !sim_chance(s, 10) ? 0 : 1 + (uint32_t)sim_rand(s, 4);
 	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
 	twin_run(p, begin, NULL);
+	if (n->adopts && p->alive) {
+		n->adopt_pid = n->pid;
+		twin_adopt(p);
+	}
+	n->adopts = false;
 }
 
 /* As main.c does when it has been told to end, and the rest is over (daemon/ending.c). */

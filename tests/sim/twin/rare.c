@@ -21,6 +21,36 @@ static void status(struct proc *p, const void *arg)
 	}
 }
 
+/*
+ * start --adopt: on a node that is alone; in a cluster it is refused, while that has an id. (Without one, nobody knows whether the array is another's.)
+ */
+static void adopt(struct proc *p, const void *arg)
+{
+	static struct ddr_owners owners;
+	struct ddr_array *a = twin_array(p);
+	char why[256];
+
+	(void)arg;
+	check_newest_owners(p->s, &owners);
+	if (!ddr_identity_adopt(p->d, p->s->sb0.array_uuid, owners.cluster, why, sizeof(why)) && a)
+		ddr_array_adopted(a);
+}
+
+void twin_adopt(struct proc *p)
+{
+	twin_run(p, adopt, NULL);
+}
+
+static bool adopts(struct proc *p)
+{
+	struct ddr_super sb;
+
+	if (!check_newest_super(p->s, &sb) || (p->s->cluster && !p->d->ident.id.cluster.agreed))
+		return false;
+	twin_adopt(p);
+	return true;
+}
+
 /* ---- the machine -------------------------------------------------------------------- */
 
 /* /dev/ddraid is lost, and so often looked for in vain; @blind: and /dev cannot be watched. */
@@ -51,6 +81,104 @@ static bool locks(struct sim *s, struct node *n, uint64_t member, uint64_t ms)
 	return true;
 }
 
+/* A process that is no ddraidd of this release is in the group of the array, or leaves it; all daemons there hear of it. */
+static bool user(struct sim *s, const struct node *n, bool is)
+{
+	if (!s->cluster || is == (s->rare.user != 0) || (is && !n->up))
+		return false;
+	s->rare.user = is ? n->id : 0;
+	for (struct proc *p = twin_proc; p < twin_proc + SIM_MAX_NODES; p++)
+		if (p->alive)
+			twin_own_group_changed(p);
+	sim_trace(s, "node %u: a command %s the group of the array", n->id, is ? "joins" : "leaves");
+	return true;
+}
+
+/* Do all others have stored the id of the cluster? What more of them lose than may be missing is lost: then the operator adopts the array. */
+static bool others_know(const struct sim *s, const struct proc *p)
+{
+	if (s->rare.clone)
+		return false;
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		if (twin_of(s, n) != p && !twin_knows_cluster(twin_of(s, n)))
+			return false;
+	return true;
+}
+
+static bool damaged(struct sim *s, struct proc *p, uint64_t byte)
+{
+	if (!p->s || !p->file.len || !others_know(s, p))
+		return false;
+	p->n->another = true;
+	p->n->adopt_pid = 0;
+	p->file.text[byte % p->file.len] ^= 1;
+	sim_trace(s, "node %u: the file of its identity is damaged", p->n->id);
+	return true;
+}
+
+/* The image of its disk comes from another machine. */
+static uint32_t marks_of(const struct node *n)
+{
+	return n->clone_of ? n->clone_of : n->id;
+}
+
+static bool copied(struct sim *s, struct proc *p, uint64_t from)
+{
+	const struct proc *other = p->s && from && from <= s->n_nodes ? twin_of(s, &s->node[from - 1]) : NULL;
+
+	if (!other || other == p || !other->file.len || !others_know(s, p))
+		return false;
+	p->n->another = true;
+	p->n->adopt_pid = 0;
+	p->file = other->file;
+	sim_trace(s, "node %u: the file of its identity is a copy of that of node %u", p->n->id, other->n->id);
+	return true;
+}
+
+/* The same, and nothing tells the machines apart: a virtual machine that was copied. Its daemon is restarted. */
+static bool is_clone(struct sim *s, struct node *n, uint32_t of)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (!s->cluster || s->rare.clone || of > s->n_nodes || n->hidden || s->node[of - 1].hidden || !copied(s, p, of))
+		return false;
+	s->rare.clone = n->id;
+	n->clone_of = of;
+	sim_trace(s, "node %u: it is a copy of node %u", n->id, of);
+	if (p->alive)
+		node_kill(s, n);
+	return true;
+}
+
+/* rm identity; systemctl restart ddraidd, on the copy, as status says. */
+static bool no_clone(struct sim *s, struct node *n)
+{
+	struct proc *p = twin_of(s, n);
+
+	if (s->rare.clone != n->id)
+		return false;
+	s->rare.clone = 0;
+	p->file.len = 0;
+	sim_trace(s, "node %u: it is no copy any more", n->id);
+	if (p->alive && !node_ends(s, n))
+		node_kill(s, n);
+	return true;
+}
+
+/* Who can read it again restarts ddraidd, as its log says. */
+static bool hidden(struct sim *s, struct node *n, bool is)
+{
+	struct proc *p = twin_of(s, n);
+	bool change = n->hidden != is;
+
+	n->hidden = is;
+	if (change)
+		sim_trace(s, "node %u: the file of its identity %s be read", n->id, is ? "cannot" : "can");
+	if (!is && p->alive && p->d->ident.fixed && !node_ends(s, n))
+		node_kill(s, n);
+	return change;
+}
+
 bool node_rare(struct sim *s, struct node *n, const struct act *a)
 {
 	struct proc *p = twin_of(s, n);
@@ -67,6 +195,21 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 		if (runs)
 			twin_run(p, status, NULL);
 		return runs;
+	case RARE_SHORTAGE:
+		n->short_until = s->now + a->arg[0];
+		return true;
+	case RARE_USER: return user(s, n, a->arg[0]);
+	case RARE_DAMAGED: return damaged(s, p, a->arg[0]);
+	case RARE_COPIED: return marks_of(n) != marks_of(&s->node[(a->arg[0] + s->n_nodes - 1) % s->n_nodes]) && copied(s, p, a->arg[0]);
+	case RARE_HIDDEN: return hidden(s, n, a->arg[0]);
+	case RARE_READONLY:
+		n->readonly_until = s->now + a->arg[0];
+		return true;
+	case RARE_CLONE: return a->arg[0] ? is_clone(s, n, (uint32_t)a->arg[0]) : no_clone(s, n);
+	case RARE_ADOPT: return runs && adopts(p);
+	case RARE_TABLE:
+		n->wrong_table = n->k.there ? n->wrong_table : (uint32_t)(a->arg[0] % (SIM_TABLES + 1));
+		return !n->k.there;
 	default: return false;
 	}
 }

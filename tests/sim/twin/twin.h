@@ -104,6 +104,11 @@ struct ddr_array *twin_array(const struct proc *p);
 
 struct act twin_choice(struct sim *s, struct node *n);
 
+/* ---- rare.c -------------------------------------------------------------------- */
+
+/* start --adopt */
+void twin_adopt(struct proc *p);
+
 /* ---- world.c ------------------------------------------------------------------- */
 
 /* Does this call fail now? Then errno is set. */
@@ -196,6 +201,8 @@ void twin_disk_end(void);
 /* ---- device.c ------------------------------------------------------------------- */
 
 FILE *twin_sysfs(const char *path);
+/* Does the file of its identity hold an id of its cluster that was agreed? */
+bool twin_knows_cluster(const struct proc *p);
 
 /* ---- kernel.c ------------------------------------------------------------------- */
 
@@ -213,6 +220,7 @@ void twin_table_done(struct proc *p, int result);
 void twin_group_end(struct proc *p);
 /* The connection to the group of its array alone is lost; false: there is none. */
 bool twin_own_group_ends(struct proc *p);
+void twin_own_group_changed(const struct proc *p);
 void twin_fence_answer(struct proc *p, const struct ddr_input *in);
 
 /* ---- memory.c -------------------------------------------------------------------- */
