@@ -107,6 +107,18 @@ static void replaces(struct sim *s, const struct node *n)
 	}
 }
 
+bool rare_peace(const struct sim *s)
+{
+	struct ddr_super sb;
+
+	if (!sim_real || !has(s, RARE_BAD_COPY) || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t m = 0; m < sb.members; m++)
+		if (sb.member[m].flags & DDR_MEMBER_F_REPLACING)
+			return true;
+	return false;
+}
+
 static void where_a_job_works(struct sim *s, const struct node *n)
 {
 	const struct io *io = job_of(n);

@@ -267,7 +267,7 @@ static void misfortune(struct sim *s, struct node *n)
 	uint64_t at = sim_rand(s, s->storm.sum);
 	uint32_t what = 0;
 
-	if (s->event < s->storm.peace_until)
+	if (s->event < s->storm.peace_until || rare_peace(s))
 		return;
 	while (at >= s->storm.weight[what])
 		at -= s->storm.weight[what++];

@@ -580,6 +580,7 @@ void world_calm(struct sim *s);
 void rare_draw(struct sim *s);
 /* Once an event. */
 void rare_event(struct sim *s, struct node *n);
+bool rare_peace(const struct sim *s);	/* nothing else may befall anybody: a copy would never get far enough */
 void rare_calm(struct sim *s);	/* all of it ends */
 
 /* ---- finding.c ------------------------------------------------------------------ */

@@ -278,7 +278,7 @@ static void one_event(struct sim *s)
 	if (sim_real)
 		world_event(s, n);
 	tick.arg[0] = what >= 6 && what < 40 ? 1 + sim_rand(s, 3000) : 0;
-	if (what < 6)
+	if (what < 6 && !rare_peace(s))
 		misfortune(s, n);
 	else if (what < 40)
 		sim_act(s, tick);
@@ -307,8 +307,8 @@ static bool at_rest(const struct sim *s, const struct node *n)
 	if (s->bus.n || node_io_count(n))
 		return false;
 	ddr_sm_get_status(n->sm, &st);
-	if (st.failed && !n->k.enabled)
-		return true;		/* it did not start, so I/O waits */
+	if (st.failed && (!n->k.enabled || (sim_real && !n->k.serves)))
+		return true;		/* it did not start, so I/O waits; or not again, and the kernel waits for ENABLE */
 	if (kernel_busy(&n->k))
 		return false;
 	if (st.failed)
