@@ -89,6 +89,22 @@ static void ended(struct ddr_aio *q, struct ddr_aio_lane *l)
 	q->lanes_begun -= --l->begun == 0;
 }
 
+/* What was given up before it was begun is not begun. It ends at the next event or tick, since nobody expects that here. */
+static void set_aside(struct ddr_aio *q)
+{
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
+		while (l->head && l->head->given_up) {
+			struct ddr_aio_req *req = l->head;
+
+			l->head = req->next;
+			if (!l->head)
+				l->tail = &l->head;
+			req->result = -ECANCELED;
+			req->next = q->held;
+			q->held = req;
+		}
+}
+
 /* Gives the engine one request of each lane in turn, until there is no room or nothing waits. */
 static void feed(struct ddr_aio *q)
 {
@@ -98,6 +114,7 @@ static void feed(struct ddr_aio *q)
 		return;
 	while (more) {
 		more = false;
+		set_aside(q);
 		for (unsigned int i = 0; i < DDR_AIO_LANES; i++) {
 			struct ddr_aio_lane *l = &q->lane[(q->turn + i) % DDR_AIO_LANES];
 
@@ -187,6 +204,25 @@ static void end_held(struct ddr_aio *q)
 	}
 }
 
+/* In the lanes, and of those that were to be sent again. */
+static void end_given_up(struct ddr_aio *q)
+{
+	struct ddr_aio_req *req, *next;
+
+	set_aside(q);
+	req = q->held;
+	q->held = NULL;
+	for (; req; req = next) {
+		next = req->next;
+		if (req->given_up) {
+			end(q, req);
+			continue;
+		}
+		req->next = q->held;
+		q->held = req;
+	}
+}
+
 static int32_t on_event(int32_t fd, int32_t revents, void *data)
 {
 	struct ddr_aio *q = data;
@@ -199,9 +235,9 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	q->dispatching = true;
 	while ((req = q->engine->get(q))) {
 		ended(q, req->lane);
-		if (req->late && !q->closing) {
+		if (req->late && !q->closing && !req->given_up) {
 			append(q, req);
-		} else if (is_own(req->result) && !req->late && !q->closing) {
+		} else if (is_own(req->result) && !req->late && !q->closing && !req->given_up) {
 			hold(q, req);
 		} else {
 			req->result = req->late ? -ECANCELED : req->result;
@@ -210,6 +246,7 @@ static int32_t on_event(int32_t fd, int32_t revents, void *data)
 	}
 	if (q->closing)
 		end_held(q);
+	end_given_up(q);
 	q->drops |= q->closing && ddr_still_held(q->still);
 	if (q->drops)
 		end_lanes(q);
@@ -291,7 +328,7 @@ void ddr_aio_close(struct ddr_aio *q)
 void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	req->result = req->own = 0;
-	req->ended = req->late = false;
+	req->ended = req->late = req->given_up = false;
 	q->in_flight++;
 	append(q, req);
 }
@@ -303,7 +340,10 @@ void ddr_aio_retry(struct ddr_aio *q)
 	q->held = NULL;
 	for (; req; req = next) {
 		next = req->next;
-		append(q, req);
+		if (req->given_up)
+			end(q, req);
+		else
+			append(q, req);
 	}
 }
 

@@ -49,6 +49,11 @@ struct ddr_aio_req {
 	uint64_t offset;		/* bytes */
 	void (*done)(struct ddr_aio_req *req);	/* called once, from the loop */
 	uintptr_t tag;			/* for the owner */
+	/*
+	 * The owner does not wait for it any more, and has told others so, who may use the place by now. What has begun of it ends some time; it is
+	 * not begun any more, nor sent again. Set at any time before done().
+	 */
+	bool given_up;
 	bool idle;			/* a read that may wait for all others; only for requests that nothing waits for */
 	/* for done(): 0, or a negative errno. A short transfer is -EIO. -ENOSPC only comes from a device that exists and reaches that far */
 	int result;

@@ -225,11 +225,20 @@ void ddr_metaio_refuse(struct ddr_meta_op *op)
 	op->members = 0;
 }
 
+/* Must never: begin a write that the state machine counts as failed. Others may have the member, or newer metadata, by now. */
+static void give_up(struct ddr_meta_op *op)
+{
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		if (op->flying >> i & 1)
+			op->req[i].given_up = true;
+}
+
 static void report(struct ddr_meta_op *op)
 {
 	if (op->reported)
 		return;
 	op->reported = true;
+	give_up(op);
 	if (!op->m->closing)
 		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
 	op->waiting = op->flying;	/* a member that was only pausing is not waited for any more */

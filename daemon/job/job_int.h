@@ -113,6 +113,8 @@ bool ddr_job_bad_sector(int error);
 void ddr_job_too_few(struct ddr_job_work *r);
 /* The failure of this process (a negative errno) for which a request waits to be sent again; 0: none. */
 int ddr_job_own(const struct ddr_job_work *r);
+/* What has not ended is not begun any more, nor again: others may work on the range from now on. */
+void ddr_job_give_up(struct ddr_job_work *r);
 /* Reports members that did not answer as failed. */
 void ddr_job_late(struct ddr_job_work *r);
 

@@ -206,6 +206,12 @@ int ddr_job_own(const struct ddr_job_work *r)
 	return 0;
 }
 
+void ddr_job_give_up(struct ddr_job_work *r)
+{
+	for (unsigned int q = 0; q < r->n_req; q++)
+		r->req[q].given_up |= !r->req[q].ended;
+}
+
 /*
  * Reports as failed the members that do not answer and those with an error worse than a bad sector; a bad sector alone does not fail
  * a member.
@@ -223,6 +229,7 @@ void ddr_job_late(struct ddr_job_work *r)
 		r->result.hard |= member;
 		r->result.flush |= r->req[q].op == DDR_AIO_FLUSH ? member : 0;
 	}
+	ddr_job_give_up(r);
 	if (weight(r->result.result) < weight(-ETIMEDOUT))
 		r->result.failed = 0;
 	r->result.result = -ETIMEDOUT;

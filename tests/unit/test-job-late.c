@@ -33,6 +33,7 @@ static struct {
 	int fd[DDR_MAX_ROLES];
 	unsigned int keeps[DDR_MAX_ROLES];	/* by member: the requests that it does not answer */
 	unsigned int waits[DDR_MAX_ROLES];	/* the requests that wait for that */
+	unsigned int writes[DDR_MAX_ROLES];	/* that have arrived */
 	int error[DDR_MAX_ROLES];		/* every read of it fails with this */
 	int own;				/* requests of any kind fail with this ... */
 	unsigned int owns, owned;		/* ... so many times, and did */
@@ -54,6 +55,7 @@ static int comes(int fd, unsigned int what)
 	for (unsigned int m = 0; m < DDR_MAX_ROLES; m++) {
 		if (disks.fd[m] != fd)
 			continue;
+		disks.writes[m] += what == WRITES;
 		while (disks.keeps[m] & what) {
 			disks.waits[m] |= what;
 			pthread_cond_wait(&disks.changed, &disks.lock);
@@ -134,7 +136,7 @@ static void late_open(struct rig *rig)
 	disks.owns = disks.owned = 0;
 	for (unsigned int m = 0; m < DDR_MAX_ROLES; m++) {
 		disks.fd[m] = m < rig->geo.roles ? rig->members->dev[m].fd : -1;
-		disks.keeps[m] = 0;
+		disks.keeps[m] = disks.writes[m] = 0;
 		disks.error[m] = 0;
 	}
 }
@@ -221,6 +223,63 @@ static void a_failure_of_our_own_is_tried_again(void **state)
 		assert_int_equal(rig.unable, 0);
 		late_end(&rig);
 	}
+}
+
+/*
+ * A member hangs, and has failed for that. Its answer comes later, and says that there was no memory for the request: others go by newer metadata
+ * now, and may use the member again. What was begun before cannot be helped, but it is not begun anew.
+ */
+static void what_was_given_up_is_not_begun_again(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(1, WRITES);
+	write_log(&rig, 1000);
+	while (!waits_for(1, WRITES) || ddr_metaio_asked(rig.meta) != 1u << 1)
+		loop_for(&rig, 5);
+	ddr_metaio_tick(rig.meta, 1000 + TIMEOUT);
+	assert_int_equal(rig.meta_reports, 1);
+	assert_int_equal(rig.meta_failed, 1u << 1);
+	disks.own = ENOMEM;
+	disks.owns = 1;
+	keeps(1, 0);
+	for (uint64_t now = 1000 + TIMEOUT; !ddr_metaio_idle(rig.meta); now += 100) {
+		ddr_metaio_tick(rig.meta, now);
+		loop_for(&rig, 20);
+	}
+	assert_int_equal(disks.owned, 1);
+	assert_int_equal(disks.writes[1], 1);
+	assert_int_equal(rig.meta_reports, 1);
+	late_end(&rig);
+}
+
+/* The same of a write of a job, whose range another node may work on by now. */
+static void a_job_does_not_begin_again_what_it_gave_up(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(P, WRITES);
+	begin(&rig);
+	while (!waits_for(P, WRITES))
+		loop_for(&rig, 5);
+	ddr_jobs_tick(rig.jobs, 1000);		/* the step has its time from here on */
+	ddr_jobs_tick(rig.jobs, 1000 + TIMEOUT);
+	assert_true(rig.done);
+	assert_int_equal(rig.result.failed, 1u << P);
+	disks.own = ENOMEM;
+	disks.owns = UINT32_MAX;
+	keeps(P, 0);
+	for (uint64_t now = 1000 + TIMEOUT; !ddr_jobs_idle(rig.jobs); now += 100) {
+		ddr_jobs_tick(rig.jobs, now);
+		loop_for(&rig, 20);
+	}
+	assert_int_not_equal(disks.owned, 0);
+	assert_int_equal(disks.writes[P], disks.owned);		/* each has come once */
+	late_end(&rig);
 }
 
 static void blames_nobody(const struct rig *rig)
@@ -547,6 +606,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_failure_of_our_own_is_tried_again),
 		cmocka_unit_test(a_failure_of_our_own_that_lasts_blames_nobody),
+		cmocka_unit_test(what_was_given_up_is_not_begun_again),
+		cmocka_unit_test(a_job_does_not_begin_again_what_it_gave_up),
 		cmocka_unit_test(a_bad_sector_is_not_to_blame_for_another_one_that_hangs),
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),
 		cmocka_unit_test(a_member_that_was_just_asked_is_not_late),
