@@ -24,6 +24,7 @@ void disk_write(struct disk *d, uint64_t block, uint64_t token)
 	if (d->bad[block])
 		d->n_bad--;
 	d->bad[block] = false;
+	d->wrong &= d->wrong_block != block;
 }
 
 bool disk_bad(const struct disk *d, uint64_t start, uint64_t count)

@@ -142,7 +142,7 @@ static void io_content(struct sim *s, struct node *n, struct io *io)
 		for (uint32_t m = 0; m < n->sb.members; m++) {
 			ddr_sm_superblock(n->sm, m, &sb);
 			if (sim_real)	/* byte by byte what the daemon writes, which reads it back (node_first_write_lands) */
-				sb.updated = 1700000000 + (s->now + 1000) / 1000;
+				sb.updated = (uint64_t)(1700000000 + (int64_t)((s->now + 1000) / 1000) + n->clock_s);
 			if (ddr_super_encode(&sb, io->block[m]).code)
 				sim_violation(s, "a superblock that is not valid");
 			io->place = sb.seq & 1;

@@ -107,6 +107,14 @@ static void replaces(struct sim *s, const struct node *n)
 	}
 }
 
+/* The disk gives a verify other contents than it holds. With one parity nobody can tell which disk does, so it is the one that holds the parity. */
+static void wrong(struct sim *s, const struct node *n, const struct io *io)
+{
+	uint64_t block = io->start + draw(s, io->count);
+
+	act(s, n, RARE_WRONG, s->g.parity == 2 ? s->at[draw(s, s->g.roles)] : check_member(s, ddr_geo_data(&s->g), block), block);
+}
+
 bool rare_peace(const struct sim *s)
 {
 	struct ddr_super sb;
@@ -127,6 +135,8 @@ static void where_a_job_works(struct sim *s, const struct node *n)
 		return;
 	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 8))
 		bad_copy(s, io);
+	if (has(s, RARE_WRONG) && io->job == DDR_KA_VERIFY && s->g.parity && chance(s, 4))
+		wrong(s, n, io);
 	if (has(s, RARE_HANG) && chance(s, 40))
 		hangs(s, n, io);
 }
@@ -158,12 +168,21 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_COPIED:
 		act(s, n, what, 1 + draw(s, s->n_nodes), 0);
 		return;
+	case RARE_NO_GROUP:
+		act(s, n, what, 1 + draw(s, HANGS_MS), 0);
+		return;
+	case RARE_PATH:
+		act(s, n, what, draw(s, s->sb0.members), 1 + draw(s, 2 * HANGS_MS));
+		return;
+	case RARE_FOREIGN:
+		act(s, n, what, draw(s, s->sb0.members), 0);
+		return;
 	case RARE_READONLY:
 		act(s, n, what, 1 + draw(s, HANGS_MS), 0);
 		return;
 	case RARE_CLONE:
 		if (act(s, n, what, 1 + draw(s, s->n_nodes), 0))
-			s->rare.clone_until = s->event + 200 + draw(s, 1500);
+			s->rare.clone_until = s->event + 500 + draw(s, 3000);
 		return;
 	case RARE_HIDDEN:
 		act(s, n, what, !n->hidden, 0);
@@ -176,6 +195,7 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_STATUS:
 		act(s, n, what, 0, 0);
 		return;
+	case RARE_WRONG:
 	case RARE_BAD_COPY:
 	case RARE_HANG:
 	case RARE_WHATS:
@@ -205,12 +225,14 @@ void rare_event(struct sim *s, struct node *n)
 
 void rare_calm(struct sim *s)
 {
+	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
+		s->disk[m].wrong = s->disk[m].foreign = false;
 	if (s->rare.user)
 		act(s, &s->node[s->rare.user - 1], RARE_USER, 0, 0);
 	if (s->rare.clone)
 		act(s, &s->node[s->rare.clone - 1], RARE_CLONE, 0, 0);
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
-		n->readonly_until = 0;
+		n->readonly_until = n->no_group_until = n->path_until = 0;
 		memset(n->locked_until, 0, sizeof(n->locked_until));
 		n->short_until = 0;
 		act(s, n, RARE_HIDDEN, 0, 0);

@@ -95,6 +95,9 @@ struct disk {
 	uint32_t sour;		/* this many reads of a fix fail: it looks for a bad sector that was reported */
 	bool bad[SIM_MAX_BLOCKS];	/* these cannot be read until they are written */
 	uint32_t n_bad;
+	bool wrong;		/* a verify, or what follows from it, reads other contents of this block than it holds, until it is written */
+	uint64_t wrong_block;
+	bool foreign;		/* another program has made a file system on it */
 	bool was_bad;		/* it had some, and counts as one that fails (chosen) */
 };
 
@@ -305,6 +308,9 @@ struct node {
 	bool adopts;			/* with its next start */
 	uint32_t clone_of;		/* its disk image is that of this node, with all that tells machines apart */
 	uint64_t readonly_until;	/* nothing can be written where the daemon keeps what it knows */
+	uint64_t no_group_until;	/* corosync does not let its daemon into the group of the array */
+	uint64_t path_until;		/* a second device is a path to this member */
+	uint32_t path_to;
 	bool hidden;			/* the file that says who it is cannot be read */
 	uint32_t wrong_table;		/* what is wrong in the table that its operator loads next, or has loaded; 0: nothing */
 	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
@@ -441,7 +447,7 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* What is rare.c's (struct act, sub of ACT_RARE); the last two happen by acts of their own. */
 #define SIM_TABLES	9u	/* ways in which a table may be wrong */
-enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_ADOPT, RARE_TABLE,
+enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
  RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
 struct rare { uint64_t rng; uint32_t kinds, every, user, clone; uint64_t user_until, clone_until; };	/* user: the node with a command in the group of the array; clone: one that is a copy; 0: none */
 

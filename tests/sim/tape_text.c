@@ -78,6 +78,10 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "identity-hidden", ACT_RARE, RARE_HIDDEN, { "is" } },
 	{ "state-is-read-only", ACT_RARE, RARE_READONLY, { "ms" } },
 	{ "machine-is-a-copy", ACT_RARE, RARE_CLONE, { "of" } },		/* of that node; 0: no more, for its identity was removed */
+	{ "no-way-into-group", ACT_RARE, RARE_NO_GROUP, { "ms" } },	/* of the array */
+	{ "second-path", ACT_RARE, RARE_PATH, { "member", "ms" } },
+	{ "file-system", ACT_RARE, RARE_FOREIGN, { "member" } },		/* on a disk that is not in use */
+	{ "wrong-contents", ACT_RARE, RARE_WRONG, { "member", "block" } },	/* are what a verify reads */
 	{ "adopt", ACT_RARE, RARE_ADOPT, { NULL } },
 	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* will be loaded after the next reboot */
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },

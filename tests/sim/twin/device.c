@@ -188,6 +188,8 @@ bool ddr_look_wait(struct ddr_look *l)
 		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
 	else if (l->opened && l->what != DDR_LOOK_OPEN)
 		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
+	if ((l->what == DDR_LOOK_ALL || l->what == DDR_LOOK_MEMBER) && me->s->disk[member_of(l->path)].foreign)
+		snprintf(l->foreign, sizeof(l->foreign), "ext4 file system");
 	if (l->what != DDR_LOOK_OPEN)
 		ddr_dev_close(&l->dev);
 	return true;
@@ -266,8 +268,21 @@ static int take(struct ddr_scan *scan, struct ddr_look *look, uint32_t m, struct
 	dev->bytes = look->bytes;
 	dev->supers = look->supers;
 	dev->at = m;
+	memcpy(dev->foreign, look->foreign, sizeof(dev->foreign));
 	scan->n++;
 	return 0;
+}
+
+/* Another device is a path to the same disk. */
+static void second_path(struct ddr_scan *scan)
+{
+	size_t n = scan->n;
+
+	for (size_t i = 0; i < n && me->s->now < me->n->path_until; i++)
+		if (scan->dev[i].at == me->n->path_to) {
+			scan->dev[scan->n] = scan->dev[i];
+			snprintf(scan->dev[scan->n++].path, sizeof(scan->dev[0].path), "/dev/path%u", me->n->path_to);
+		}
 }
 
 int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *how, struct ddr_error *err)
@@ -277,7 +292,7 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 
 	memset(scan, 0, sizeof(*scan));
 	enough = how->enough && how->enough(how->ctx, scan);
-	scan->dev = calloc(DDR_MAX_MEMBERS, sizeof(*scan->dev));
+	scan->dev = calloc(DDR_MAX_MEMBERS + 1, sizeof(*scan->dev));
 	if (!scan->dev)
 		return ddr_error_call(err, ENOMEM, "out of memory");
 	for (uint32_t m = 0; m < me->s->sb0.members; m++) {
@@ -306,6 +321,7 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 		}
 		enough = how->enough && how->enough(how->ctx, scan);
 	}
+	second_path(scan);
 	return 0;
 }
 

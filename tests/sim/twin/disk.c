@@ -410,6 +410,29 @@ static int read_data(struct sim *s, struct request *r, uint64_t block)
 	return 0;
 }
 
+/* A read of the kernel has found nothing wrong there, and says so if it is told otherwise. */
+static bool kernel_asks(const struct sim *s, uint64_t block)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (const struct op *op = n->k.op; op < n->k.op + SIM_MAX_OPS; op++)
+			if (op->state != OP_FREE && op->kind == OP_MISMATCH && block >= op->start && block < op->start + op->count)
+				return true;
+	return false;
+}
+
+/* What the disk gives is not what it holds, if it is a verify that reads. */
+static void read_wrong(const struct sim *s, const struct request *r, uint64_t block)
+{
+	const struct disk *d = &s->disk[r->member];
+	const struct io *job = job_at(r->n, block);
+	uint8_t *at = (uint8_t *)r->req->buf + (d->wrong_block - block) * s->sb0.chunk;
+
+	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || (job->job != DDR_KA_VERIFY && !job->fix) || kernel_asks(s, d->wrong_block))
+		return;
+	for (uint32_t i = 0; i < s->sb0.chunk; i++)
+		at[i] = (uint8_t)~at[i];
+}
+
 static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t block)
 {
 	struct disk *d = &s->disk[r->member];
@@ -421,6 +444,8 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 		ret = disk_fails(s, r->n, d, FAULT_META) ? -EIO : 0;	/* rule 3 is about writes: a look that fails need not cost the member */
 	if (!ret && r->p)
 		get_bytes(s, d, r->req->buf, r->len, r->offset);
+	if (!ret && r->p && area == AREA_DATA)
+		read_wrong(s, r, block);
 	return ret;
 }
 

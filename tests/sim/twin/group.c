@@ -136,6 +136,8 @@ cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 		return CS_ERR_LIBRARY;
 	if (twin_fails(CALL_BUSY))
 		return CS_ERR_TRY_AGAIN;
+	if (handle == OWN && me->s->now < me->n->no_group_until)
+		return me->n->no_group_until % 2 ? CS_ERR_TRY_AGAIN : CS_ERR_NO_RESOURCES;
 	if (handle == OWN) {
 		twin_file(MINE(own).fd)->count = 1;
 		MINE(own).joined = true;

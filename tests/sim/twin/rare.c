@@ -179,6 +179,30 @@ static bool hidden(struct sim *s, struct node *n, bool is)
 	return change;
 }
 
+/* Somebody makes a file system on a disk that no array uses any more, or empties it again: then it may be one of the array again. */
+static bool foreign(struct sim *s, const struct node *n, uint32_t m)
+{
+	if (m >= s->sb0.members || (!s->disk[m].foreign && !sim_may_put_back(s, n, m)))
+		return false;
+	s->disk[m].foreign = !s->disk[m].foreign;
+	sim_trace(s, "member %u: %s file system", m, s->disk[m].foreign ? "a" : "no");
+	return true;
+}
+
+/* One block of one disk at a time, so that what it should be can be told. */
+static bool wrong(struct sim *s, uint32_t m, uint64_t block)
+{
+	if (m >= s->sb0.members || block >= s->blocks || s->disk[m].dead || !s->g.parity || (s->g.parity == 1 && m != check_member(s, ddr_geo_data(&s->g), block)))
+		return false;
+	for (uint32_t i = 0; i < s->sb0.members; i++)
+		if (s->disk[i].wrong)
+			return false;
+	s->disk[m].wrong = true;
+	s->disk[m].wrong_block = block;
+	sim_trace(s, "member %u: verify reads wrong contents of block %llu", m, (unsigned long long)block);
+	return true;
+}
+
 bool node_rare(struct sim *s, struct node *n, const struct act *a)
 {
 	struct proc *p = twin_of(s, n);
@@ -202,6 +226,15 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 	case RARE_DAMAGED: return damaged(s, p, a->arg[0]);
 	case RARE_COPIED: return marks_of(n) != marks_of(&s->node[(a->arg[0] + s->n_nodes - 1) % s->n_nodes]) && copied(s, p, a->arg[0]);
 	case RARE_HIDDEN: return hidden(s, n, a->arg[0]);
+	case RARE_NO_GROUP:
+		n->no_group_until = s->now + a->arg[0];
+		return s->cluster;
+	case RARE_PATH:
+		n->path_to = (uint32_t)a->arg[0];
+		n->path_until = s->now + a->arg[1];
+		return true;
+	case RARE_FOREIGN: return foreign(s, n, (uint32_t)a->arg[0]);
+	case RARE_WRONG: return wrong(s, (uint32_t)a->arg[0], a->arg[1]);
 	case RARE_READONLY:
 		n->readonly_until = s->now + a->arg[0];
 		return true;
