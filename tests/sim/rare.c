@@ -216,10 +216,11 @@ void rare_event(struct sim *s, struct node *n)
 		replaces(s, n);
 	if (!chance(s, s->rare.every))
 		return;
-	what = (uint32_t)draw(s, RARE_WHATS);
-	for (uint32_t i = 0; i < RARE_WHATS && !has(s, (enum rare_what)what); i++)
-		what = (what + 1) % RARE_WHATS;
-	one(s, n, (enum rare_what)what);
+	for (what = 0; what < RARE_WHATS; what++)
+		if (has(s, (enum rare_what)what) && chance(s, 2)) {
+			one(s, n, (enum rare_what)what);
+			return;
+		}
 }
 
 void rare_calm(struct sim *s)
