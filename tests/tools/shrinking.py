@@ -17,7 +17,7 @@ from importlib.machinery import SourceFileLoader
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # mutation, seed, nodes, events, the rule's text. The long ones fail above 10,000 events.
 LONG = [
-    ("02-no-flush", 1, 1, 25000, "rule 2: the parity"),
+    ("02-no-flush", 1, 1, 25000, "the kernel was told that region 2 is clean"),
     ("05-range-forgets-joiner", 3, 3, 25000, "rule 5: a job works"),
     ("06-lost-is-dead", 20, 3, 25000, "rule 6: node"),
 ]
