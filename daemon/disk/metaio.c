@@ -364,6 +364,7 @@ static bool given_up(struct ddr_meta_op *op)
 		return false;
 	op->reported = true;
 	op->waiting = op->flying;
+	give_up(op);
 	op->m->cfg.unable(op->m->cfg.ctx, error);
 	return true;
 }

@@ -5,7 +5,7 @@
  *	ddrsim [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS]
  *
  *	ddrsim --daemon ...	the same with real daemons (twin/main.c): runs the program ddrsim-daemon beside this one
- *	ddrsim --run FILE [--trace]	a scenario that begins with "> sim"
+ *	ddrsim [--rules-only] --run FILE [--trace]	a scenario that begins with "> sim"
  *	ddrsim --scale		the cost of operations with up to 64 nodes and a million regions (scale.c)
  *
  * Without arguments: seeds 1-300 on one node, 1-100 on three; with DDRAID_TESTS=short in the environment (`make check`) a fifth of
@@ -26,7 +26,7 @@
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim [--daemon] [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS] | --run FILE [--trace] | --scale\n");
+	fprintf(stderr, "usage: ddrsim [--daemon] [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--cells] [--shrink SECONDS] | [--rules-only] --run FILE [--trace] | --scale\n");
 	exit(2);
 }
 
@@ -88,7 +88,7 @@ static bool run(struct sim *s, const struct options *o)
 	return true;
 }
 
-static int run_file(const char *path, bool trace)
+static int run_file(const char *path, bool trace, bool rules_only)
 {
 	FILE *f = fopen(path, "r");
 	bool good;
@@ -97,7 +97,7 @@ static int run_file(const char *path, bool trace)
 		perror(path);
 		return 2;
 	}
-	good = tape_run_file(f, path, trace, false);
+	good = tape_run_file(f, path, trace, rules_only);
 	fclose(f);
 	return good ? 0 : 1;
 }
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		} else if (strcmp(argv[i], "--shrink") == 0) {
 			o.shrink = number(value, &end);
 		} else if (strcmp(argv[i], "--run") == 0) {
-			return run_file(value, o.trace || (i + 2 < argc && strcmp(argv[i + 2], "--trace") == 0));
+			return run_file(value, o.trace || (i + 2 < argc && strcmp(argv[i + 2], "--trace") == 0), o.rules_only);
 		} else if (strcmp(argv[i], "--nodes") == 0) {
 			o.nodes = (uint32_t)number(value, &end);
 			if (o.nodes < 1 || o.nodes > SIM_MAX_NODES)
