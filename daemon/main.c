@@ -281,6 +281,9 @@ static const struct ddr_transport_ops *choose_transport(struct ddr_conf *conf)
 		if (*err)
 			fprintf(stderr, "ddraidd: %s\n", err);
 	}
+	if (!conf->node_id && conf->transport == DDR_TRANSPORT_LOCAL && listed)
+		fprintf(stderr, "ddraidd: transport = local, and " COROSYNC_CONF " does not tell which node this is, so it is node 1. If it had another id in its "
+			"cluster, set node_id in ddraid.conf\n");
 	if (!conf->node_id)
 		conf->node_id = node ? node : 1;
 	return cluster < 0 ? NULL : cluster ? &ddr_transport_corosync : &ddr_transport_local;

@@ -373,6 +373,7 @@ void ddr_jobs_tick(struct ddr_jobs *j, uint64_t now_ms)
 			finish(r);
 		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms && ddr_job_own(r)) {
 			r->reported = true;
+			ddr_job_give_up(r);
 			j->cfg.unable(j->cfg.ctx, ddr_job_own(r));
 		} else if (r->step != STEP_FREE && !r->reported && now_ms >= r->deadline_ms) {
 			ddr_job_late(r);

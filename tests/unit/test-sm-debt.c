@@ -245,7 +245,7 @@ static void the_map_is_not_durable(void **state)
 	assert_int_equal(total(c, 1), 0);
 }
 
-/* The slot of a dead node is not recovered: the disks of whoever recovers it are waited for. */
+/* A node recovers the slot of a dead node, and its disks do not answer. The others wait for that node. */
 static void a_slot_is_not_recovered(void **state)
 {
 	struct cx *c = *state;

@@ -39,7 +39,18 @@ static void the_next_writer_follows_the_disks(void **state)
 	assert_true(cx_find(&c->node[1], DDR_OUT_KERNEL, DDR_U_RESOLVE) >= 0);
 }
 
-/* The map on the disks, left by a writer whose last changes no other node was told of: it wrote the map so many times. */
+/* The second node writes to region 3 and is done with it: the region is clean in the map. */
+static void cleans(struct cx *c)
+{
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 3, .count = 1 });
+	cx_settle(c);
+	cx_tick(c, 1000);
+	cx_tick(c, 1000);
+}
+
+/* Writes the map as the last writer left it: with changes of which it told no other node, and with a sequence that is higher by @times. */
 static void write_map(struct cx *c, const uint8_t nibble[4], uint64_t times)
 {
 	struct ddr_disk_log *blk = &c->disk[CX_SLOTS];
@@ -64,12 +75,7 @@ static void a_new_writer_learns_the_map_from_the_disks(void **state)
 	const struct ddr_disk_log *blk = &c->disk[CX_SLOTS];
 	uint64_t seq;
 
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
-	cx_settle(c);
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 3, .count = 1 });
-	cx_settle(c);
-	cx_tick(c, 1000);
-	cx_tick(c, 1000);
+	cleans(c);
 	assert_int_equal(cx_status(&c->node[1]).clean, 1);
 	write_map(c, there, 1);
 	seq = le64toh(blk->seq.raw);
@@ -99,12 +105,7 @@ static void a_new_writer_continues_the_sequence_of_the_map(void **state)
 	cx_kill(c, 0);
 	c->answers = CX_ALL | CX_FENCE;
 	cx_view(c, 2, 2, true);
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 3, .count = 1 });
-	cx_settle(c);
-	cx_record(c, 1, (struct ddr_rec){ .type = DDR_K_CLOSED, .start = 3, .count = 1 });
-	cx_settle(c);
-	cx_tick(c, 1000);
-	cx_tick(c, 1000);
+	cleans(c);
 	assert_int_equal(ddr_map_get(blk->payload, 3) & DDR_REGION_STATE_MASK, DDR_REGION_CLEAN);
 	assert_true(le64toh(blk->seq.raw) > seq);
 }

@@ -410,7 +410,7 @@ static int read_data(struct sim *s, struct request *r, uint64_t block)
 	return 0;
 }
 
-/* A read of the kernel has found nothing wrong there, and says so if it is told otherwise. */
+/* A kernel has reported that parity and data of the block differ, and waits for the answer. */
 static bool kernel_asks(const struct sim *s, uint64_t block)
 {
 	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
