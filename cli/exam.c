@@ -32,9 +32,14 @@ static void __attribute__((format(printf, 2, 3))) damage(struct exam *exam, cons
 /* -------------------------------------------------- superblocks */
 
 /*
- * Names the fields in which a copy with a wrong crc differs from the other copy, which is valid: that is where the damage is. seq and
- * crc32c always differ.
+ * Names the fields in which a copy with a wrong crc differs from the other copy, which is valid: that is where the damage is. seq, crc32c, and the
+ * owner_crc of format 2, always differ.
  */
+static bool differs_always(const char *field)
+{
+	return strcmp(field, "seq") == 0 || strcmp(field, "crc32c") == 0 || strcmp(field, "owner_crc") == 0;
+}
+
 static void name_differences(const uint8_t *bad, const uint8_t *good, char *buf, size_t size)
 {
 	const struct ddr_field *f;
@@ -47,8 +52,7 @@ static void name_differences(const uint8_t *bad, const uint8_t *good, char *buf,
 		for (uint32_t k = 0; k < f[i].count; k++) {
 			uint32_t at = f[i].offset + k * (uint32_t)f[i].stride;
 
-			if (memcmp(bad + at, good + at, f[i].size) == 0 || strcmp(f[i].name, "crc32c") == 0 ||
-			    strcmp(f[i].name, "seq") == 0)
+			if (memcmp(bad + at, good + at, f[i].size) == 0 || differs_always(f[i].name))
 				continue;
 			if (named++ == DIFFERENCES_MAX) {
 				snprintf(buf + used, size - used, " and more");
