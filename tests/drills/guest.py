@@ -8,6 +8,9 @@ import shlex
 import time
 
 CONFIG = "/etc/ddraid/ddraid.conf"
+# The ids of the machine and its cluster outlive a boot.
+KEEP_STATE = ("d=/dev/disk/by-id/virtio-ddvm-state; "
+              "if [ -e $d ] && ! mountpoint -q /var/lib/ddraid; then mount -t ext4 $d /var/lib/ddraid; fi")
 
 
 class Guest:
@@ -24,7 +27,7 @@ class Guest:
 
     def start_daemon(self, wait=True, **options):
         """Runs ddraidd in the foreground as a job of the harness; options go to its configuration."""
-        self.node.run("modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid")
+        self.node.run(f"modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid; {KEEP_STATE}")
         text = "".join(f"{key} = {value}\n" for key, value in options.items())
         self.node.put(CONFIG, text)
         self.daemon = self.node.spawn(f"exec {self.program} --foreground")

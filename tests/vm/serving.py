@@ -87,7 +87,7 @@ class Serving:
             node.run("ddraid stop --all --force", check=False, timeout=120)
             self.guest.daemon.kill(15)
             self.guest.daemon.wait(30, check=False)
-        node.run("dmsetup remove_all --force; rm -rf /var/lib/ddraid /run/ddraid", check=False)
+        node.run("dmsetup remove_all --force; rm -rf /var/lib/ddraid/* /run/ddraid", check=False)
         left = node.run("dmsetup ls", check=False).out.strip()
         assert left in ("", "No devices found"), f"the test left devices that something holds open: {left}"
         for disk in node.disks:     # what is discarded is a hole of the disk's file and reads as zeroes; zeroes would take space on this machine

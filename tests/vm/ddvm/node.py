@@ -32,9 +32,10 @@ BAD_LOG = re.compile("|".join([
 
 LOST_TIMER = re.compile(r"rcu: .*timer wakeup didn't happen for \d+ jiffies")
 
-PORT_COUNT = 24     # PCIe root ports: disks, hot plug, three layers, what is kept of them
+PORT_COUNT = 24     # PCIe root ports: disks, hot plug, three layers, what is kept
 LAYER_PORTS = 4
 KEPT_SIZE = 1 << 30     # bytes; a sparse file
+STATE_SIZE = 16 << 20
 
 
 class Node:
@@ -304,18 +305,20 @@ class Node:
         return arguments
 
     def _kept_arguments(self):
-        """The disk that holds what was written to the root file system; made at the first boot."""
-        if not self.persistent:
-            return []
-        path = self.session.path / f"{self.name}.kept"
+        """The disk that outlives a boot; made at the first one. It holds what was written to the root file system, or /var/lib/ddraid alone."""
+        serial, size = ("ddvm-kept", KEPT_SIZE) if self.persistent else ("ddvm-state", STATE_SIZE)
+        path = self._kept_path()
         if not path.exists():
-            image.make_ext4(path, KEPT_SIZE)
-        return ["-blockdev", f"driver=file,node-name=ddvm-kept,filename={path},cache.direct=off", "-device",
-                f"virtio-blk-pci,drive=ddvm-kept,serial=ddvm-kept,bus={self._port('ddvm-kept')}"]
+            image.make_ext4(path, size)
+        return ["-blockdev", f"driver=file,node-name={serial},filename={path},cache.direct=off", "-device",
+                f"virtio-blk-pci,drive={serial},serial={serial},bus={self._port(serial)}"]
+
+    def _kept_path(self):
+        return self.session.path / f"{self.name}.kept"
 
     def forget(self):
         """What it had written to its root file system is gone: for a machine that is switched off for good."""
-        (self.session.path / f"{self.name}.kept").unlink(missing_ok=True)
+        self._kept_path().unlink(missing_ok=True)
 
     def _disk_blockdev(self, disk):
         arguments = ["-object", f"iothread,id=io-{disk.serial}", "-blockdev",
