@@ -28,6 +28,7 @@ struct create_args {
 	const char *path[DDR_MAX_MEMBERS];	/* members, then spares */
 	uint32_t n_members, n_spares;
 	uint64_t order, parity, slots, region_size;
+	uint64_t format;			/* on disk: DDR_FORMAT_VERSION to DDR_FORMAT_HIGHEST */
 	int layout;				/* -1: the default for order and parity */
 	struct disk_allow allow;
 	bool order_given, unequal, yes, json;
@@ -58,6 +59,7 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 		{ "parity", required_argument, NULL, 'p' },
 		{ "layout", required_argument, NULL, 'l' },
 		{ "region-size", required_argument, NULL, 'r' },
+		{ "format", required_argument, NULL, 'F' },
 		{ "nodes", required_argument, NULL, 'n' },
 		{ "spare", required_argument, NULL, 's' },
 		{ "overwrite", no_argument, NULL, 'w' },
@@ -96,6 +98,10 @@ static int parse_options(const struct cli_command *cmd, int argc, char **argv, s
 		case 'n':
 			if (!cli_parse_uint(optarg, 1, DDR_MAX_SLOTS, &a->slots))
 				return cli_usage(cmd, "--nodes must be 1 to %u, not '%s'", DDR_MAX_SLOTS, optarg);
+			break;
+		case 'F':
+			if (!cli_parse_uint(optarg, DDR_FORMAT_VERSION, DDR_FORMAT_HIGHEST, &a->format))
+				return cli_usage(cmd, "--format must be 1 (for releases that do not know format 2) or 2, not '%s'", optarg);
 			break;
 		case 's':
 			rc = add_spare(cmd, spare, &a->n_spares, optarg);
@@ -230,6 +236,7 @@ static int plan_array(struct create_plan *plan, const struct create_args *a, str
 	struct ddr_layout_request req = {
 		.member_bytes = UINT64_MAX, .order = (uint8_t)a->order, .parity = (uint8_t)a->parity,
 		.layout = (uint8_t)a->layout, .region_size = (uint32_t)a->region_size, .slots = (uint32_t)a->slots, .leave = true,
+		.owners = a->format > 1,
 	};
 	struct ddr_super *sb = &plan->super;
 	uint32_t smallest = 0, n = a->n_members + a->n_spares;
@@ -360,6 +367,8 @@ static void print_summary(const struct create_plan *plan, const struct create_ar
 	       sb->parity, sb->layout == DDR_LAYOUT_ROTATING ? "rotating" : "dedicated", 1u << sb->order, sb->parity,
 	       sb->chunk);
 	printf("  regions   %" PRIu64 " of %s; dirty logs for %" PRIu32 " nodes\n", ddr_super_regions(sb), region, sb->slots);
+	printf("  format    %d%s\n", ddr_super_has_owners(sb) ? 2 : 1,
+	       ddr_super_has_owners(sb) ? "" : ": another cluster, or another machine, on these disks is not always noticed");
 	printf("  survives  %s\n", survives(sb));
 	for (uint32_t i = 0; i < sb->members; i++)
 		printf("  %s %-2u %s\n", i < a->n_members ? "member" : "spare ", i, plan->dev[i].path);
@@ -384,6 +393,7 @@ static void print_summary_json(const struct create_plan *plan)
 	json_object_object_add(o, "size", json_object_new_uint64(sb->array_blocks * sb->block_size));
 	json_object_object_add(o, "data_offset", json_object_new_uint64(sb->data_offset));
 	json_object_object_add(o, "slots", json_object_new_int64(sb->slots));
+	json_object_object_add(o, "format", json_object_new_int(ddr_super_has_owners(sb) ? 2 : 1));
 	for (uint32_t i = 0; i < sb->members; i++) {
 		const struct ddr_member *m = &sb->member[i];
 		struct json_object *e = json_object_new_object();
@@ -447,7 +457,7 @@ static int work(void *args)
 
 int cmd_create(const struct cli_command *cmd, int argc, char **argv)
 {
-	struct create_args args = { .layout = -1, .parity = 1, .slots = DDR_DEF_SLOTS };
+	struct create_args args = { .layout = -1, .parity = 1, .slots = DDR_DEF_SLOTS, .format = DDR_FORMAT_HIGHEST };
 	const char *spare[DDR_MAX_MEMBERS];
 	int rc = parse_options(cmd, argc, argv, &args, spare);
 

@@ -204,11 +204,13 @@ static int zero_ends(const struct ddr_super *sb, const struct ends *e, const str
 static int write_supers(const struct create_plan *plan, uint16_t member, struct ddr_error *err)
 {
 	struct ddr_super sb = plan->super;
+	struct ddr_owners owners;		/* of format 2: nobody has a slot */
 	struct ddr_supers back;
 
+	ddr_owners_init(&owners, &sb);
 	sb.this_member = member;
 	for (sb.seq = FIRST_SEQ; sb.seq <= LAST_SEQ; sb.seq++)
-		if (ddr_dev_write_super(&plan->dev[member], &sb, err))
+		if (ddr_dev_write_owned(&plan->dev[member], &sb, &owners, err))
 			return -1;
 	if (ddr_dev_read_supers(&plan->dev[member], &back, err))
 		return -1;

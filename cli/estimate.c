@@ -161,7 +161,7 @@ static int shape_of_request(struct estimate *e)
 	struct ddr_layout_request req = {
 		.member_bytes = e->in.member_bytes, .order = (uint8_t)e->order, .parity = e->in.parity,
 		.layout = e->layout >= 0 ? (uint8_t)e->layout : ddr_layout_default((uint64_t)e->order, e->in.parity), .slots = DDR_DEF_SLOTS,
-		.leave = true,
+		.leave = true, .owners = true,
 	};
 	struct ddr_super sb = { 0 };
 	struct ddr_error err;

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 
 static const struct cli_command commands[] = {
-	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] "
+	{ "create", "NAME --order N [--parity 0|1|2] [--layout dedicated|rotating] [--region-size SIZE] [--nodes M] [--format 1|2] "
 	  "[--spare DEV]... [--overwrite] [--allow-512e] [--unequal] [--allow-files] [--yes] [--json] DEV...",
 	  "create an array on empty disks", cmd_create },
 	{ "start", "NAME | --all [--degraded] [--older] [--timeout SECONDS] [--wait-disks SECONDS] [--verify-reads] [--fail-if-no-daemon] [--adopt] [--yes]", "assemble an array and start it", cmd_start },

@@ -20,6 +20,7 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 	uint64_t region_blocks = region_size / DDR_BLOCK_SIZE;
 	uint64_t bound = div_up(req->member_bytes / sb->chunk, region_blocks);
 	uint64_t bytes = req->leave ? ddr_layout_offered(req->member_bytes) : req->member_bytes;
+	uint64_t owners = req->owners ? ddr_owner_bytes(req->slots) : 0;
 	uint64_t log_bytes, map_bytes, meta_end, blocks, regions, most;
 
 	/* a little more than the limit may still fit once the metadata is subtracted */
@@ -32,7 +33,7 @@ static uint64_t lay_out(const struct ddr_layout_request *req, uint32_t region_si
 	map_bytes = (uint64_t)sb->map_blocks * 2 * DDR_META_BLOCK;
 	sb->log_offset = DDR_SB_OFFSET + DDR_META_BLOCK;
 	sb->map_offset = sb->log_offset + log_bytes;
-	meta_end = sb->map_offset + map_bytes + DDR_META_BLOCK;
+	meta_end = sb->map_offset + map_bytes + owners + DDR_META_BLOCK;
 	sb->data_offset = div_up(meta_end, DDR_DATA_ALIGN) * DDR_DATA_ALIGN;
 	if (bytes < sb->data_offset + DDR_TAIL_BYTES)
 		return 0;
@@ -60,6 +61,14 @@ static int too_large_or_small(const struct ddr_layout_request *req, uint32_t reg
 	return ddr_error_set(err, "regions of %" PRIu32 " KiB are too small for members of %" PRIu64
 			     " bytes: more than %u regions; use a larger region size, or leave it out",
 			     region_size >> 10, req->member_bytes, DDR_MAX_REGIONS);
+}
+
+/* The area of format 2, which ends where superblock copy 1 begins. */
+static void set_owners(struct ddr_super *sb)
+{
+	sb->incompat |= DDR_INCOMPAT_OWNERS;
+	sb->owner_offset = ddr_super_offset(sb, 1) - ddr_owner_bytes(sb->slots);
+	sb->owner_pages = (uint16_t)ddr_owner_pages(sb->slots);
 }
 
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err)
@@ -95,14 +104,16 @@ int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *s
 	}
 	if (!regions)
 		return too_large_or_small(req, region_size, err);
+	if (req->owners)
+		set_owners(&new);
 	*sb = new;
 	return 0;
 }
 
 int ddr_layout_owners(struct ddr_super *sb, struct ddr_error *err)
 {
-	uint64_t need = ddr_owner_bytes(sb->slots), end = ddr_super_offset(sb, 1);
-	uint64_t gap = end - ddr_map_offset(sb, sb->map_blocks, 0);
+	uint64_t need = ddr_owner_bytes(sb->slots);
+	uint64_t gap = ddr_super_offset(sb, 1) - ddr_map_offset(sb, sb->map_blocks, 0);
 	uint64_t used = div_up(ddr_super_regions(sb), DDR_MAP_REGIONS), block = 2u * DDR_META_BLOCK;
 	uint64_t spare = (sb->map_blocks - used) * block;
 	uint64_t taken = need > gap ? div_up(need - gap, block) : 0;
@@ -114,8 +125,6 @@ int ddr_layout_owners(struct ddr_super *sb, struct ddr_error *err)
 				     " behind the region map, and %" PRIu64 " in the part of it that is kept for growth", sb->name, sb->slots, need,
 				     gap, spare);
 	sb->map_blocks -= (uint32_t)taken;
-	sb->incompat |= DDR_INCOMPAT_OWNERS;
-	sb->owner_offset = end - need;
-	sb->owner_pages = (uint16_t)ddr_owner_pages(sb->slots);
+	set_owners(sb);
 	return 0;
 }

@@ -25,6 +25,7 @@ struct ddr_layout_request {
 	uint32_t region_size;		/* bytes; 0: the default for the size */
 	uint32_t slots;
 	bool leave;			/* the array leaves some of each member free, see ddr_layout_offered() */
+	bool owners;			/* format 2, with room for owner pages and stamps (format_owner.h); otherwise format 1 */
 };
 
 /*
@@ -39,15 +40,15 @@ static inline uint64_t ddr_layout_offered(uint64_t bytes)
 }
 
 /*
- * Fills the geometry of @sb (order to map_blocks, roles) for members of this size: superblock, log, map, superblock,
- * data from a multiple of 1 MiB, and behind it at least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH
+ * Fills the geometry of @sb (order to map_blocks, roles; in format 2 incompat, owner_offset and owner_pages) for members of this size: superblock, log, map,
+ * owner pages and stamps in format 2, superblock, data from a multiple of 1 MiB, and behind it at least DDR_TAIL_BYTES. Log and map have room for DDR_DEF_GROWTH
  * times the regions that the device could hold, as far as the format allows: this is how far the array can grow
  * later. Changes nothing else of @sb. Returns 0, or -1 with the reason in @err and @sb unchanged.
  */
 int ddr_layout_compute(const struct ddr_layout_request *req, struct ddr_super *sb, struct ddr_error *err);
 
 /*
- * Makes @sb one of format 2: finds room for the owner pages and stamps (format_owner.h), and sets incompat, owner_offset and owner_pages. The area
+ * Makes @sb, an existing array's, one of format 2: finds room for the owner pages and stamps (format_owner.h), and sets incompat, owner_offset and owner_pages. The area
  * ends where superblock copy 1 begins. If it is larger than the gap behind the map, the map gives up blocks at its end that the array does not use:
  * then map_blocks is smaller, and the array can grow less. Nothing else moves. Returns 0, or -1 with the reason in @err and @sb unchanged: there is
  * no room, or it is of format 2 already.

@@ -23,23 +23,32 @@ def ddraid(*args, **env):
                           env=dict(os.environ, **env))
 
 
-@pytest.fixture(scope="module")
-def members(tmp_path_factory):
-    """The images of a new order-2 array."""
+def new_members(tmp_path_factory, number):
+    """The images of a new order-2 array of format @number."""
     paths = [tmp_path_factory.mktemp("good") / f"member{i}" for i in range(5)]
     for path in paths:
         with open(path, "wb") as image:
             image.truncate(4 << 20)
-    made = ddraid("create", "fix", "--order", 2, "--allow-files", "--overwrite", "--yes", *paths)
+    made = ddraid("create", "fix", "--format", number, "--order", 2, "--allow-files", "--overwrite", "--yes", *paths)
     assert made.returncode == 0, made.stderr
     return paths
 
 
+@pytest.fixture(scope="module")
+def members(tmp_path_factory):
+    return new_members(tmp_path_factory, 2)
+
+
+@pytest.fixture(scope="module")
+def members_of_format_1(tmp_path_factory):
+    return new_members(tmp_path_factory, 1)
+
+
 @pytest.fixture
-def examine(members, tmp_path):
+def examine(members, members_of_format_1, tmp_path):
     def run(defect):
         bad = tmp_path / "bad"
-        badmeta.make(defect, members[0], bad)
+        badmeta.make(defect, (members_of_format_1 if defect.startswith("lie:super:") else members)[0], bad)
         done = ddraid("examine", "--json", bad)
         assert done.returncode in (0, 1), done.stderr
         report, = json.loads(done.stdout)
@@ -87,14 +96,14 @@ def test_one_superblock_copy_damaged(examine, defect):
     """The other copy serves, and the damaged field is named."""
     copy, field = defect[len("flip:super")], defect.split(":")[2]
     report = examine(defect)
-    assert report["valid"] and report["name"] == "fix" and report["order"] == 2
+    assert report["valid"] and report["name"] == "fix" and report["order"] == 2 and report["format"] == 2
     error, = report["errors"]
     assert error.startswith(f"superblock copy {copy} at byte ")
     if field in ("magic", "version", "length"):
         assert field in error
     else:
         assert "crc32c is " in error
-        if field not in ("crc32c", "seq"):
+        if field not in ("crc32c", "seq", "owner_crc"):
             assert f"differs from the valid copy in {field}" in error
 
 

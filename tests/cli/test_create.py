@@ -66,6 +66,8 @@ def refused(paths, args, words, code=1, preexec=None):
     (("t", "--order", "1", "--region-size", "1Mbit"), "--region-size must be"),
     (("t", "--order", "1", "--region-size", "18446744073709551616"), "--region-size must be"),
     (("t", "--order", "1", "--nodes", "65"), "--nodes must be"),
+    (("t", "--order", "1", "--format", "0"), "--format must be 1"),
+    (("t", "--order", "1", "--format", "3"), "--format must be 1"),
     (("t", "--order", "1", "--unknown"), "--unknown"),
     (("t", "--order"), "'--order' needs a value"),
     (("t", "-x"), "unknown option '-x'"),
@@ -294,6 +296,17 @@ def test_every_shape(images, order, parity):
     assert line.stdout == (f"0 {array['size'] // 512} ddraid {array['uuid']} {order} {parity} {array['layout']} 128 "
                            f"{array['data_offset'] // 512} {roles} {' '.join(map(str, paths[:-1]))}\n")
     assert line.stderr == ""
+
+
+def test_an_array_of_each_format(images):
+    """Format 2 is the default, and what upgrade has nothing to do for; format 1 is what an older release knows."""
+    paths = images(3)
+    for options, number in (((), 2), (("--format", "2"), 2), (("--format", "1"), 1)):
+        made = ddraid("create", "t", "--order", "1", *ANYTHING, "--json", *options, *paths)
+        assert made.returncode == 0 and json.loads(made.stdout)["format"] == number, made
+        shown = ddraid("examine", "--json", *paths)
+        assert [super["format"] for disk in json.loads(shown.stdout)["disks"] for super in disk["superblocks"]] == 6 * [number], shown
+        assert f"\n  format    {number}" in ddraid("create", "t", "--order", "1", *ANYTHING, *options, *paths).stdout
 
 
 def test_overwrite_replaces_what_is_there(images):

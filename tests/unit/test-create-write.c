@@ -23,6 +23,8 @@ static char path[MOST][32];
 /* Calls until one fails; -1: none does. */
 static int supers_left = -1, writes_left = -1, syncs_left = -1;
 static bool undo_fails;
+/* The array that is created has format 2. */
+static bool owned;
 /* For each device: its old superblock was overwritten, and that was flushed. */
 static bool watch_order, blanked[MOST], retired[MOST];
 
@@ -31,8 +33,8 @@ void cli_guard_at(const char *at, const char *writing)
 	(void)at, (void)writing;
 }
 
-int __real_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
-int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err);
+int __real_ddr_dev_write_owned(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err);
+int __wrap_ddr_dev_write_owned(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err);
 int __real_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err);
 int __wrap_ddr_dev_write(const struct ddr_dev *dev, const void *buf, size_t len, uint64_t offset, struct ddr_error *err);
 int __real_ddr_dev_zero(const struct ddr_dev *dev, uint64_t offset, uint64_t len, struct ddr_error *err);
@@ -66,10 +68,10 @@ static void check_order(const struct ddr_dev *dev, uint64_t offset)
 		assert_true(retired[m]);
 }
 
-int __wrap_ddr_dev_write_super(const struct ddr_dev *dev, const struct ddr_super *sb, struct ddr_error *err)
+int __wrap_ddr_dev_write_owned(const struct ddr_dev *dev, const struct ddr_super *sb, const struct ddr_owners *owners, struct ddr_error *err)
 {
 	/* the worst case: the write landed, but its result is an error */
-	int rc = __real_ddr_dev_write_super(dev, sb, err);
+	int rc = __real_ddr_dev_write_owned(dev, sb, owners, err);
 
 	return fails(&supers_left) ? ddr_error_set(err, "%s: cannot write superblock", dev->path) : rc;
 }
@@ -111,6 +113,8 @@ static void make_images(uint64_t size)
 	old.seq = 5;
 	old.data_offset = 7 * MIB;
 	old.array_blocks -= old.array_blocks / 2;
+	old.incompat = 0;
+	old.owner_offset = old.owner_pages = 0;
 	fixture_uuid(old.array_uuid, 4);
 	fixture_fill(junk, MIB, &seed);
 	for (unsigned int i = 0; i < plan.super.members; i++) {
@@ -124,7 +128,7 @@ static void make_images(uint64_t size)
 		assert_int_equal(ddr_dev_open(&plan.dev[i], path[i], DDR_DEV_WRITE | DDR_DEV_FILE, &err), 0);
 		for (uint64_t at = 0; at < size; at += MIB)
 			assert_int_equal(__real_ddr_dev_write(&plan.dev[i], junk, MIB, at, &err), 0);
-		assert_int_equal(__real_ddr_dev_write_super(&plan.dev[i], &old, &err), 0);
+		assert_int_equal(ddr_dev_write_super(&plan.dev[i], &old, &err), 0);
 	}
 	free(junk);
 }
@@ -135,6 +139,8 @@ static int setup(void **state)
 	memset(&plan, 0, sizeof(plan));
 	fixture_super(&plan.super, 1, 1, DDR_LAYOUT_ROTATING, SIZE, 1);
 	make_images(SIZE);
+	if (owned)
+		assert_int_equal(ddr_layout_owners(&plan.super, NULL), 0);
 	return 0;
 }
 
@@ -183,6 +189,23 @@ static void check_logs(const struct ddr_dev *dev, const struct ddr_super *sb)
 	free(buf);
 }
 
+/* In format 2 a copy counts only together with its pages; they say that nobody has used the array, and no stamp is there. */
+static void check_owners(const struct ddr_supers *s)
+{
+	const struct ddr_super *sb = &s->copy[s->newest].super;
+	struct ddr_owners fresh;
+
+	assert_int_equal(ddr_super_has_owners(sb), owned);
+	ddr_owners_init(&fresh, sb);
+	assert_memory_equal(&s->owners, &fresh, sizeof(fresh));
+}
+
+static void check_stamps(const struct ddr_dev *dev, const struct ddr_super *sb)
+{
+	if (owned)
+		assert_true(is_zero(dev, ddr_stamp_offset(sb, 0, 0), ddr_owner_offset(sb, 1) - ddr_stamp_offset(sb, 0, 0)));
+}
+
 static void test_members(void **state)
 {
 	struct ddr_supers s;
@@ -198,7 +221,9 @@ static void test_members(void **state)
 		assert_true(s.copy[0].found && s.copy[1].found);
 		assert_int_equal(s.copy[0].super.this_member, m);
 		assert_memory_equal(s.copy[0].super.array_uuid, plan.super.array_uuid, 16);
+		check_owners(&s);
 		check_logs(dev, &plan.super);
+		check_stamps(dev, &plan.super);
 		assert_true(is_zero(dev, SIZE - DDR_TAIL_BYTES, DDR_TAIL_BYTES));
 		/* the first 4 KiB are not ours */
 		assert_false(is_zero(dev, 0, 4096));
@@ -277,7 +302,7 @@ static void check_shape(const struct shape *s)
 {
 	uint64_t size = (uint64_t)s->mib * MIB;
 	struct ddr_layout_request req = { .member_bytes = size, .order = s->order, .parity = s->parity, .layout = s->layout,
-					  .region_size = s->region, .slots = 2 };
+					  .region_size = s->region, .slots = 2, .owners = owned };
 	unsigned int seen[3] = { 0 };
 	uint8_t *data[MOST];
 	struct ddr_error err;
@@ -459,5 +484,8 @@ int main(void)
 		TEST(test_two_paths_to_one_disk),
 	};
 
-	return cmocka_run_group_tests_name("create-write", tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("create-write, format 1", tests, NULL, NULL);
+
+	owned = true;
+	return failed + cmocka_run_group_tests_name("create-write, format 2", tests, NULL, NULL);
 }

@@ -3,18 +3,21 @@
 #include <inttypes.h>
 
 #include "tests/unit/fixture.h"
+#include "lib/disk/format_owner.h"
 
 #define KIB	(1ull << 10)
 #define MIB	(1ull << 20)
 #define GIB	(1ull << 30)
 #define TIB	(1ull << 40)
 
+static bool owners;	/* format 2 */
+
 static int compute(struct ddr_super *sb, uint64_t bytes, unsigned int order, unsigned int parity, uint32_t region,
 		   uint32_t slots, struct ddr_error *err)
 {
 	struct ddr_layout_request req = {
 		.member_bytes = bytes, .order = (uint8_t)order, .parity = (uint8_t)parity,
-		.layout = DDR_LAYOUT_ROTATING, .region_size = region, .slots = slots,
+		.layout = DDR_LAYOUT_ROTATING, .region_size = region, .slots = slots, .owners = owners,
 	};
 
 	memset(sb, 0, sizeof(*sb));
@@ -33,6 +36,10 @@ static void check(const struct ddr_super *sb, uint64_t bytes)
 	assert_int_equal(sb->log_offset % 4096, 0);
 	assert_true(ddr_log_offset(sb, sb->slots - 1, sb->log_blocks - 1, 1) + 4096 <= sb->map_offset);
 	assert_true(ddr_map_offset(sb, sb->map_blocks - 1, 1) + 4096 <= ddr_super_offset(sb, 1));
+	assert_int_equal(ddr_super_has_owners(sb), owners);
+	if (owners)	/* pages and stamps between the map and copy 1, and growth keeps its room */
+		assert_true(sb->owner_offset >= ddr_map_offset(sb, sb->map_blocks, 0) &&
+			    sb->owner_offset + ddr_owner_bytes(sb->slots) == ddr_super_offset(sb, 1) && sb->owner_pages == ddr_owner_pages(sb->slots));
 	assert_int_equal(ddr_super_offset(sb, 1) + 4096, sb->data_offset);
 	assert_int_equal(sb->array_blocks % (1u << sb->order), 0);
 	assert_true(sb->array_blocks >= DDR_MIN_ARRAY_BLOCKS);
@@ -174,5 +181,8 @@ int main(void)
 		cmocka_unit_test(test_largest),
 	};
 
-	return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("layout, format 1", tests, NULL, NULL);
+
+	owners = true;
+	return failed + cmocka_run_group_tests_name("layout, format 2", tests, NULL, NULL);
 }

@@ -32,8 +32,8 @@ class Serving:
         self.config.update(options)
         self.guest.start_daemon(**self.config)
 
-    def array(self, parity=1, devices=MEMBERS, order=2):
-        self.guest.create_and_start("data", order, parity, "rotating", devices)
+    def array(self, parity=1, devices=MEMBERS, order=2, extra="--overwrite --yes"):
+        self.guest.create_and_start("data", order, parity, "rotating", devices, extra)
         return self.guest.status("data")["uuid"]
 
     def write(self, region, count=1, check=True):

@@ -15,7 +15,7 @@ SUM = f"dd if={DEV} bs=64k count=64 iflag=direct status=none | sha256sum"
 def test_an_array_is_upgraded_and_used(serving, stop):
     """It holds what it held, takes writes, survives its daemon, loses a member and gets a new one, and is found by its superblocks again."""
     serving.begin()
-    serving.array()
+    serving.array(extra="--overwrite --yes --format 1")
     node = serving.node
     node.run(f"dd if=/dev/urandom of={DEV} bs=64k count=64 oflag=direct conv=nocreat status=none")
     before = node.run(SUM).out

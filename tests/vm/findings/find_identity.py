@@ -125,13 +125,14 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
     end(second)
 
     two.kill()
-    cluster.boot()                                              # back in the cluster, it is the cluster's again
+    cluster.boot()                                              # back in the cluster, it is the cluster's again once it is adopted there
     cluster.start_corosync()
     first, second = daemon(one), daemon(two)
-    makes_no_sense = second.command(f"start --adopt --yes {NAME}", check=False)
+    used_elsewhere(first)
+    second.command(f"start --adopt --yes {NAME}")
+    makes_no_sense = first.command(f"start --adopt --yes {NAME}", check=False)
     assert makes_no_sense.code != 0 and "2 nodes" in makes_no_sense.err, makes_no_sense.err
     first.start(NAME)
-    second.start(NAME)
     for node in (one, two):
         for pattern, at in ("before", 0), ("during", 8), ("behind", 16):
             holds(node, pattern, at)
@@ -163,7 +164,6 @@ def test_T1_another_cluster_on_the_same_disks(make_cluster, stage):
     one, two = cluster.node(1), cluster.node(2)
     first, second = daemon(one), daemon(two)                    # without corosync, each with node id 1
     first.create(NAME, 1, 1, "rotating", MEMBERS, f"--overwrite --yes --region-size {1 << 20}")
-    first.command(f"upgrade {NAME}")
     first.start(NAME)
     blocks(one, "before", 0)
     first.wait_idle(NAME)
