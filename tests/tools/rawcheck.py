@@ -3,7 +3,7 @@
 """An independent reader of raw ddraid members: is P, is Q right, and what do log and map say?
 
 Written from the description of the format alone (doc/on-disk-format.md, sections
-superblock, dirty log, region map and geometry): it shares no line with the rest of
+superblock, dirty log, region map, geometry and owner pages): it shares no line with the rest of
 the project, so that one misunderstanding cannot hide in both. It opens members
 read-only and must never write to one. Python's standard library only, so that it
 runs on the host as well as inside a minimal guest.
@@ -26,7 +26,7 @@ UNIT = 256                      # blocks for which the roles stay where they are
 LOG_REGIONS = (META - 128) * 8
 MAP_REGIONS = (META - 128) * 2
 MAP_SLOT = 0xffff
-SB_MAGIC, LOG_MAGIC, MAP_MAGIC = b"DDrd", b"DDrl", b"DDrm"
+SB_MAGIC, LOG_MAGIC, MAP_MAGIC, PAGE_MAGIC = b"DDrd", b"DDrl", b"DDrm", b"DDro"
 MEMBER_STATES = {1: "in-sync", 2: "rebuilding", 3: "faulty", 4: "missing", 5: "spare"}
 UNWRITTEN, NEEDS_SYNC, CLEAN = 0, 1, 2
 PROBE_LIMIT = 256 << 20         # how far to look for copy 1 of a superblock whose copy 0 is damaged
@@ -150,6 +150,8 @@ def solve(order, have):
 SB_HEAD = struct.Struct("<4sHHII Q IIII 16s 64s BBBB IIIQQQ 16s16s QQIIQI HHHHI QQ")
 SB_MEMBER = struct.Struct("<16sBBHI QQ III 12s")
 SB_SLOT = struct.Struct("<II24s")
+SB_OWNERS = struct.Struct("<QH2sI")           # of format 2, at byte 304
+PAGE_HEAD = struct.Struct("<4sHHII Q 16s16s HH")
 LOG_HEAD = struct.Struct("<4sHHII QQ 16s16s QII 48s")
 
 
@@ -161,6 +163,7 @@ def crc_ok(block, at):
 def parse_superblock(block):
     """A dictionary of the fields, or RawError with all that is wrong."""
     head = SB_HEAD.unpack_from(block)
+    owner_offset, owner_pages, _, owner_crc = SB_OWNERS.unpack_from(block, 304)
     (magic, version, _, length, _, seq, compat, ro_compat, incompat, policy, uuid, name, order, parity, layout, _,
      chunk, block_size, region_size, blocks, data_offset, generation, gen_id, gen_prev, log_base, log_offset,
      log_blocks, slots, map_offset, map_blocks, roles, members, this_member, _, _, _, _) = head
@@ -169,13 +172,17 @@ def parse_superblock(block):
     wrong = []
     if not crc_ok(block, 12):
         raise RawError("superblock crc32c is wrong")
+    owner_bytes = 2 * (owner_pages + slots) * META if incompat else 0
     regions = (blocks * BLOCK + region_size - 1) // region_size if region_size else 0
     for good, text in (
             (version == 1, "version"), (length == META, "length"), (order <= 3, "order"), (parity <= 2, "parity"),
             (layout <= 1, "layout"), (chunk == BLOCK >> min(order, 12), "chunk"), (block_size == BLOCK, "block size"),
             (region_size >= 65536 and not region_size & region_size - 1, "region size"),
             (blocks > 0 and not blocks % (1 << min(order, 3)), "array blocks"),
-            (data_offset and not data_offset % (1 << 20), "data offset"), (incompat == 0, "incompat"),
+            (data_offset and not data_offset % (1 << 20), "data offset"), (incompat in (0, 1), "incompat"),
+            (owner_pages == (-(-slots // 15) + 1 + -(-slots // 30) if incompat else 0), "owner pages"),
+            (owner_offset == (data_offset - META - owner_bytes if incompat else 0), "owner offset"),
+            (not incompat or owner_offset >= map_offset + 2 * map_blocks * META, "owner area"),
             (roles == (1 << min(order, 12)) + parity, "roles"), (roles <= members <= 16, "members"),
             (this_member < members, "this member"), (1 <= slots <= 64, "slots"),
             (log_blocks * LOG_REGIONS >= regions, "log blocks"), (map_blocks * MAP_REGIONS >= regions, "map blocks")):
@@ -196,7 +203,20 @@ def parse_superblock(block):
             "gen_prev": gen_prev.hex(), "log_base": log_base, "log_offset": log_offset, "log_blocks": log_blocks,
             "slots": slots, "map_offset": map_offset, "map_blocks": map_blocks, "roles": roles, "members": table,
             "this_member": this_member, "slot_nodes": owners, "compat": compat, "ro_compat": ro_compat,
-            "policy": policy, "regions": regions}
+            "policy": policy, "regions": regions, "format": 1 + incompat, "owner_offset": owner_offset, "owner_pages": owner_pages,
+            "owner_crc": owner_crc}
+
+
+def check_page(page, index, sb):
+    """RawError if this is not the page of that index that belongs to the superblock."""
+    magic, version, number, length, _, seq, uuid, _, kind, pages = PAGE_HEAD.unpack_from(page)
+    slot_pages = -(-sb["slots"] // 15)
+    right = 1 if index < slot_pages else 2 if index == slot_pages else 3
+    if (magic, version, number, length, seq, uuid.hex(), kind, pages) != \
+            (PAGE_MAGIC, 1, index, META, sb["seq"], sb["uuid"], right, sb["owner_pages"]):
+        raise RawError(f"owner page {index} is not the superblock's")
+    if not crc_ok(page, 12):
+        raise RawError(f"owner page {index}: crc32c is wrong")
 
 
 class Member:
@@ -223,6 +243,17 @@ class Member:
             out += more
         return out
 
+    def check_owners(self, copy, sb):
+        """In format 2 a superblock counts only together with its owner pages; RawError if they are not there."""
+        if sb["format"] == 1:
+            return
+        at = sb["owner_offset"] + copy * (sb["owner_pages"] + 2 * sb["slots"]) * META
+        pages = self.read(at, sb["owner_pages"] * META)
+        if crc32c(pages) != sb["owner_crc"]:
+            raise RawError("its owner pages are other ones")
+        for index in range(sb["owner_pages"]):
+            check_page(pages[index * META:(index + 1) * META], index, sb)
+
     def load(self):
         """Reads both superblock copies; self.sb is the newer valid one, or None."""
         copies = []
@@ -234,6 +265,7 @@ class Member:
                 sb = parse_superblock(self.read(place, META))
                 if place not in (META, sb["data_offset"] - META):
                     raise RawError("no superblock")     # a leftover of something older
+                self.check_owners(int(place != META), sb)
             except RawError as error:
                 self.errors.append(f"superblock at {place}: {error}")
                 if place == META:

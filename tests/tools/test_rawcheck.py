@@ -127,6 +127,26 @@ class Made:
         for at in copies:
             self.images[member][at:at + 4096] = seal(b)
 
+    def owners(self, member):
+        """Makes the member one of format 2: one page of slots, one of disks, one of debtors, for each copy, and room for the stamps of two slots."""
+        area = OFFSET - 4096 - 2 * (3 + 2) * 4096
+        for copy, at in enumerate((4096, OFFSET - 4096)):
+            b = self.images[member][at:at + 4096]
+            pages = b""
+            for index in range(3):
+                page = bytearray(4096)
+                page[0:4] = b"DDro"
+                page[4:12] = b"\1\0" + bytes([index, 0]) + (4096).to_bytes(4, "little")
+                page[16:24] = b[16:24]
+                page[24:40] = self.uuid
+                page[56:60] = bytes([index + 1, 0, 3, 0])
+                pages += seal(page)
+            b[32] = 1
+            b[304:320] = area.to_bytes(8, "little") + b"\3\0\0\0" + bitwise_crc(pages).to_bytes(4, "little")
+            self.images[member][at:at + 4096] = seal(b)
+            place = area + copy * (3 + 2 * 2) * 4096
+            self.images[member][place:place + len(pages)] = pages
+
     def block(self, magic, slot, index, seq, payload):
         b = bytearray(4096)
         b[0:4] = magic
@@ -352,6 +372,23 @@ def test_generations_and_damaged_superblocks(tmp_path):
     made.uuid = b"x" * 16
     made.superblock(2, generation=8, seq=4)
     assert "different arrays" in run("state", *made.save(), rc=2)
+
+
+def test_a_superblock_of_format_2_needs_its_owner_pages(tmp_path):
+    made = Made(tmp_path, 0, 1, "dedicated")
+    for m in range(made.n):
+        made.owners(m)
+    assert run("state", *made.save())["present"] == [True, True]
+    made.images[0][OFFSET - 3 * 4096 + 60] ^= 1             # a page of copy 1: copy 0 serves
+    assert run("state", *made.save())["present"] == [True, True]
+    made.images[0][OFFSET - 4096 - 10 * 4096 + 60] ^= 1     # and one of copy 0
+    assert run("state", *made.save())["present"] == [False, True]
+    made.owners(0)
+    for place in (4096, OFFSET - 4096):                     # pages of another change
+        b = made.images[0][place:place + 4096]
+        b[16] += 2
+        made.images[0][place:place + 4096] = seal(b)
+    assert run("state", *made.save())["present"] == [False, True]
 
 
 def test_bad_arguments(tmp_path):

@@ -33,6 +33,26 @@ nodelist {{
 """
 
 
+# What Debian's package installs, but for its comments.
+INSTALLED = """totem {
+\tversion: 2
+\tcluster_name: debian
+\tcrypto_cipher: none
+\tcrypto_hash: none
+}
+quorum {
+\tprovider: corosync_votequorum
+}
+nodelist {
+\tnode {
+\t\tname: node1
+\t\tnodeid: 1
+\t\tring0_addr: 127.0.0.1
+\t}
+}
+"""
+
+
 def daemon(node, **options):
     """(Re)starts ddraidd on the node."""
     guest = Guest(node)
@@ -57,6 +77,10 @@ def holds(node, pattern, first, count=8):
              f"dd if={DEV} bs=4096 count=1 skip=$((r * 256)) iflag=direct status=none | cmp - /tmp/want || exit 1; done")
 
 
+def uptime(node):
+    return float(node.run("cat /proc/uptime").out.split()[0])
+
+
 def refused(done):
     assert done.code != 0, f"the array was started: {done.out} {done.err}"
     assert f"ddraid start --adopt {NAME}" in done.err, f"nothing says what to do: {done.err}"
@@ -64,9 +88,11 @@ def refused(done):
 
 
 def refuses(two):
-    """By name, with all others, degraded, and by a table that was loaded by hand, to which the daemon attaches."""
+    """By name, with all others, degraded, and by a table that was loaded by hand, to which the daemon attaches. At once, and nothing is written."""
     node = two.node
+    begun = uptime(node)
     refused(two.command(f"start {NAME}", check=False))
+    assert uptime(node) - begun < 15 * time_scale()
     refused(two.command("start --all --wait-disks 0", check=False))
     refused(two.command(f"start --degraded {NAME}", check=False))
     assert NAME not in node.run("dmsetup ls", check=False).out
@@ -104,6 +130,11 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
     end(second)
     cluster.corosync[2].kill(15)
     cluster.corosync[2].wait(30, check=False)
+    for conf in INSTALLED, ALONE.format(address=cluster.network.address(0, 2)).replace("nodeid: 2", "nodeid: 1"):
+        two.put(CONF, conf)                                     # corosync freshly installed; the id of the other node
+        second = daemon(two)
+        refuses(second)
+        end(second)
     two.run(f"rm {CONF}")
     second = daemon(two)
     refuses(second)
@@ -147,9 +178,9 @@ SUM = f"cat {' '.join(MEMBERS)} | sha256sum"
 def used_elsewhere(guest, **options):
     """It is refused at once, with the ids and what to type, and nothing was written."""
     before = guest.node.run(SUM).out
-    begun = guest.node.run("cat /proc/uptime").out.split()[0]
+    begun = uptime(guest.node)
     done = guest.command(f"start {NAME}", check=False, **options)
-    assert float(guest.node.run("cat /proc/uptime").out.split()[0]) - float(begun) < 15 * time_scale()
+    assert uptime(guest.node) - begun < 15 * time_scale()
     refused(done)
     assert "was used last by another cluster" in done.err, done.err
     guest.command(f"stop {NAME}", check=False)
@@ -224,3 +255,41 @@ def test_T17_who_gets_no_slot_is_told_what_frees_one(make_cluster, stage):
     first, second = daemon(cluster.node(1)), daemon(cluster.node(2))
     first.create_and_start(NAME, 0, 1, "dedicated", ["/dev/vda", "/dev/vdb"], f"--overwrite --yes --nodes 1 --region-size {1 << 20}")
     advice_works(cluster, first, second)
+
+
+MACHINE_ID = "/etc/machine-id"
+
+
+def test_T1_a_cloned_machine(make_nodes, stage):
+    """Finding T1: the disk image of a machine without a cluster is copied to another one; both see the same disks."""
+    del stage
+    one, two = make_nodes(nodes=2, disks=3, size="48M")
+    for node in one, two:
+        node.boot()
+    one.put(MACHINE_ID, "11111111111111111111111111111111\n")
+    first = daemon(one)
+    first.create_and_start(NAME, 1, 1, "rotating", MEMBERS, f"--overwrite --yes --region-size {1 << 20}")
+    blocks(one, "before", 0)
+    first.wait_idle(NAME)
+    first.stop(NAME)
+    first.start(NAME)                                           # the machine itself is not asked
+    first.stop(NAME)
+    image = {name: one.get(f"/var/lib/ddraid/{name}") for name in one.run("ls /var/lib/ddraid").out.split() if name != "lost+found"}
+    assert image, "nothing is stored"
+
+    two.put(MACHINE_ID, "22222222222222222222222222222222\n")  # what each copy of an image gets at its first boot
+    two.run("mkdir -p /var/lib/ddraid")
+    begun = Guest(two)
+    begun.start_daemon(**FENCE)                                 # its directory is there now
+    end(begun)
+    for name, content in image.items():
+        two.put(f"/var/lib/ddraid/{name}", content)
+    second = daemon(two)
+    used_elsewhere(second)
+    second.command(f"start --adopt --yes {NAME}")
+    holds(two, "before", 0)
+    second.wait_idle(NAME)
+    second.stop(NAME)
+    used_elsewhere(first)
+    end(first)
+    end(second)
