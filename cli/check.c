@@ -119,17 +119,21 @@ static void add_mapped(struct json_object *arrays)
 static enum check_exit judge_all(struct json_object *arrays, bool quiet)
 {
 	enum check_exit worst = CHECK_OPTIMAL;
+	size_t n = 0;
 
 	for (size_t i = 0; i < client_length(arrays); i++) {
 		struct json_object *a = client_at(arrays, i);
 		struct verdict v = judge(a);
 
+		if (client_flag(a, "elsewhere"))	/* the nodes that serve it say so */
+			continue;
+		n++;
 		if (v.code > worst)
 			worst = v.code;
 		if (!quiet)
 			printf("%s: %s%s%s\n", client_clean(client_text(a, "name")), client_clean(client_text(a, "state")), *v.why ? ", " : "", v.why);
 	}
-	if (!quiet && client_length(arrays) == 0)
+	if (!quiet && n == 0)
 		printf("no arrays are started on this node\n");
 	return worst;
 }

@@ -128,6 +128,11 @@ static void print_device(struct json_object *a)
 		printf("  device   %s on this node: it was renamed\n", client_clean(client_text(a, "device")));
 }
 
+static void print_wait_elsewhere(struct json_object *a)
+{
+	printf("array %s is not started on this node\n  waits    %s\n", client_clean(client_text(a, "uuid")), client_clean(client_text(a, "waits")));
+}
+
 /* What nodes wait for in arrays that this node does not serve: each array has the same list, so it is printed once. */
 static void print_elsewhere(struct json_object *arrays)
 {
@@ -135,9 +140,10 @@ static void print_elsewhere(struct json_object *arrays)
 
 	for (size_t i = 0; i < client_length(arrays) && !client_length(list); i++)
 		list = client_object(client_object(client_at(arrays, i), "cluster"), "elsewhere");
-	for (size_t i = 0; i < client_length(list); i++)
-		printf("\narray %s is not started on this node\n  waits    %s\n", client_clean(client_text(client_at(list, i), "uuid")),
-		       client_clean(client_text(client_at(list, i), "waits")));
+	for (size_t i = 0; i < client_length(list); i++) {
+		putchar('\n');
+		print_wait_elsewhere(client_at(list, i));
+	}
 }
 
 static void print_array(struct json_object *a)
@@ -145,6 +151,10 @@ static void print_array(struct json_object *a)
 	struct json_object *members = client_object(a, "members"), *jobs = client_object(a, "jobs");
 	char buf[32];
 
+	if (client_flag(a, "elsewhere")) {
+		print_wait_elsewhere(a);
+		return;
+	}
 	if (client_object(a, "started") && !client_flag(a, "started")) {
 		printf("%s: inactive, %s\n  uuid     %s\n  %s    %s\n", client_clean(client_text(a, "name")),
 		       client_flag(a, "starting") ? "not started yet" : "could not be started", client_clean(client_text(a, "uuid")),

@@ -73,6 +73,7 @@ struct json_object *ddr_request_status(struct ddr_client *c, const struct ddr_ar
 
 static void do_status(struct ddr_client *c, struct json_object *req)
 {
+	struct json_object *list;
 	struct ddr_array *a = NULL;
 
 	if (json_object_object_get_ex(req, "name", NULL)) {
@@ -80,7 +81,10 @@ static void do_status(struct ddr_client *c, struct json_object *req)
 		if (!a)
 			return;
 	}
-	ddr_client_ok(c, ddr_request_status(c, a));
+	list = ddr_request_status(c, a);
+	if (qb_list_empty(&c->d->arrays))
+		ddr_status_elsewhere(c->d, list);
+	ddr_client_ok(c, list);
 }
 
 static void do_findings(struct ddr_client *c, struct json_object *req)

@@ -211,6 +211,8 @@ static void status_shows_what_the_cluster_waits_for(void **state)
 	says("  waits    n3 (node 3) is fenced\n");
 	says("  disks    n2 does not see the disk of member 1\n");
 	says("  stopping a clean stop is in progress");
+	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'ee-1', 'uuid': 'ee-1', 'state': 'inactive', 'started': false, 'elsewhere': true, 'waits': 'n3 is fenced'}]}"), CLI_DONE);
+	assert_string_equal(play.text, "array ee-1 is not started on this node\n  waits    n3 is fenced\n");
 	/* what waits for space, for which member, and what to do */
 	assert_int_equal(ask(cmd_status, "{'rc': 0, 'data': [{'name': 'data', 'state': 'optimal', 'no_space': 'member 2 (sdb) has no space left: writes wait'}]}"), CLI_DONE);
 	says("  waits    member 2 (sdb) has no space left: writes wait\n");
@@ -286,6 +288,9 @@ static void check_mode_has_exit_codes(void **state)
 		{ "{'rc': 0, 'data': [{'name': 'a', 'state': 'optimal'}, {'name': 'b', 'state': 'failed'}, {'name': 'c', 'state': 'degraded'}]}", CHECK_FAILED,
 		  "a: optimal\nb: failed\nc: degraded\n" },
 		{ "{'rc': 0, 'data': []}", CHECK_OPTIMAL, "no arrays are started on this node\n" },
+		/* the nodes that serve it say so */
+		{ "{'rc': 0, 'data': [{'name': 'ee-1', 'state': 'inactive', 'started': false, 'elsewhere': true, 'waits': 'n3 is fenced'}]}", CHECK_OPTIMAL,
+		  "no arrays are started on this node\n" },
 		{ "{'rc': 1, 'error': 'no such array'}", CHECK_FAILED, "" },
 		{ "{'rc': 0}", CHECK_SILENT, "" },
 	};

@@ -402,6 +402,31 @@ static void what_could_not_be_started_is_listed(void **state)
 	assert_non_null(strstr(answer, "names no array"));
 }
 
+/* The daemon of a node that serves no array knows by the pulses of the others what they wait for. */
+static void what_others_wait_for_is_in_the_status_without_an_array(void **state)
+{
+	(void)state;
+	fresh();
+	qb_list_init(&d.arrays);
+	d.elsewhere[0] = (struct ddr_elsewhere){ .uuid = { 0xee }, .waits = "node 3 is lost" };
+	request("{\"cmd\":\"status\"}");
+	assert_string_equal(given, "[\"node 3 is lost\"]");
+	answer[0] = '\0';
+	listeners = 0;
+	given[0] = '\0';
+	request("{\"cmd\":\"events\"}");		/* there it is an event */
+	assert_string_equal(given, "[]");
+	qb_list_add(&array.list, &d.arrays);		/* each array has it in its own object */
+	answer[0] = '\0';
+	request("{\"cmd\":\"status\"}");
+	assert_null(strstr(given, "lost"));
+	qb_list_del(&array.list);
+	memset(d.elsewhere, 0, sizeof(d.elsewhere));
+	answer[0] = '\0';
+	request("{\"cmd\":\"status\"}");
+	assert_string_equal(given, "[]");
+}
+
 /* Finding T1: an adoption is accepted for an array that is not there yet, or that was refused. */
 static void an_array_is_adopted(void **state)
 {
@@ -436,6 +461,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_disconnects_withdraws_its_stop),
 		cmocka_unit_test(a_stop_without_a_wait_is_none),
 		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted), cmocka_unit_test(what_could_not_be_started_is_listed),
+		cmocka_unit_test(a_stop_ends), cmocka_unit_test(an_array_is_adopted), cmocka_unit_test(what_others_wait_for_is_in_the_status_without_an_array),
 		cmocka_unit_test(a_request_replaces_a_member),
 		cmocka_unit_test(ping_reports_the_node_id_without_a_cluster),
 		cmocka_unit_test(ping_reports_the_options_of_tables),
