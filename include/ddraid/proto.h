@@ -18,12 +18,13 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		16u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when */
+#define DDR_MSG_VERSION		17u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes */
 /*
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
  */
-#define DDR_MSG_LOWEST		16u	/* a group begins with it, so it must have all that a start from the disks needs */
+#define DDR_MSG_LOWEST		17u	/* a group begins with it, so it must have all that a start from the disks needs */
+#define DDR_MSG_OWES		17u	/* the first version in which a verdict may be for a debt */
 #define DDR_MSG_UNNAMED		15u	/* the version whose number is not in the name of a view */
 #ifdef DDRAID_NEXT_VERSION
 #define DDR_MSG_HIGHEST		(DDR_MSG_VERSION + 1u)
@@ -173,6 +174,7 @@ enum ddr_debt_kind {
 	DDR_DEBT_RETURN		= 11,	/* it is lost: all wait until it is back or was fenced */
 };
 #define DDR_DEBT_KINDS		12u
+#define DDR_DEBT_OLD_MS		5000u	/* what is owed for so long is shown, and is a reason why who waits for it does not do what it owes itself */
 
 /* Of a debt of the sender itself: what it waits for in its turn. Debts of others to the sender are listed beside it. */
 enum ddr_debt_why {
@@ -195,7 +197,8 @@ enum ddr_node_msg_type {
 					 * something about it last (at most as many): the oldest ones. It may be longer */
 	DDR_N_VERDICT		= 5,	/* u64 ring, u64 name of the last message that was heard, u32 node, u32 pid: of the silent process; u32 votes of
 					 * the partition, u32 votes that a quorum needs, u32 flags (DDR_VERDICT_*), u32 n, then n times (u32 node, u32
-					 * votes): each node of the group */
+					 * votes): each node of the group; then, with DDR_VERDICT_OWES: u8[16] array uuid, u8 kind (not 0), u8 0, u16 0, u32 ms (not 0):
+					 * the process pulses, but its node owes this, and has done nothing about it for so long */
 	/*
 	 * A HELLO ends with u8[16] random id of the sender's machine, u8[16] id of the cluster as it has stored it (both zero: none), u32 flags
 	 * (DDR_NODE_PROPOSED), u32 0, u64 the ballot that it has promised, u64 that under which it has accepted the id (lib/node/cluster.h). It may be longer;
@@ -207,5 +210,6 @@ enum ddr_node_msg_type {
 #define DDR_BALLOT_MAX		(1ull << 48)	/* no cluster gets there: what names a higher one is damaged */
 #define DDR_VERDICT_TWO_NODE	1u		/* one node of two has quorum alone */
 #define DDR_VERDICT_NO_SLOT	2u		/* the node has no slot in an array that the sender serves, and none of these misses it */
+#define DDR_VERDICT_OWES	4u		/* not for silence, but for the debt that is named behind the votes */
 
 #endif

@@ -60,7 +60,8 @@ static uint32_t put(struct ddr_debt *list, uint32_t n_list, uint32_t by, const s
 	}
 	if (since > d->is.since_ms)
 		d->is.since_ms = since;
-	if (quiet < d->is.quiet_ms)
+	/* who owes it stops its clock while it waits itself (lib/cluster/sm_debt.c), so it is asked only if nobody else knows of it */
+	if (by != n->node && (!d->n_waits || quiet < d->is.quiet_ms))
 		d->is.quiet_ms = quiet;
 	if (by == n->node)
 		d->is.why = n->why;

@@ -13,7 +13,7 @@
 
 #include "lib/node/group.h"
 
-#define DDR_DEBT_SHOWN_MS	5000u
+#define DDR_DEBT_SHOWN_MS	DDR_DEBT_OLD_MS
 #define DDR_DEBT_WAITERS	8u
 #define DDR_DEBT_LIST		64u
 

@@ -257,6 +257,10 @@ static void verdict(struct ddr_group *g, const struct ddr_group_process *p, cons
 
 	if (!out)
 		return;
+	if (!out->silence.out) {
+		out->silence.why = v->flags & DDR_VERDICT_OWES ? DDR_OUT_OWES : DDR_OUT_SILENT;
+		out->silence.owed = v->owed;
+	}
 	exclude(g, out);
 	for (unsigned int i = 0; i < DDR_NODE_RIDES && !out->silence.spared; i++)
 		if (g->array[i].stage != DDR_GROUP_FREE)
@@ -278,6 +282,7 @@ static void ride(struct ddr_group *g, struct ddr_group_process *p, const struct 
 static void pulse(struct ddr_group *g, struct ddr_group_process *p, const struct ddr_node_pulse *pulse)
 {
 	g->debts_news |= p->debts.n || pulse->debts.n;
+	ddr_owes_pulse(g, p, &pulse->debts);
 	p->debts = pulse->debts;
 	p->debts_heard = false;
 	if (same(p->id, g->self))
@@ -335,6 +340,7 @@ static enum ddr_group_answer of_array(struct ddr_group *g, struct ddr_group_proc
 		*why = "message of an array in which the process takes no part";
 	if (*why)
 		return DDR_GROUP_DROPPED;
+	ddr_owes_did(g, p->id.node, m.uuid, (uint16_t)m.type);
 	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++) {
 		struct ddr_group_array *a = &g->array[i];
 

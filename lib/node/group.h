@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/node/owes.h"
 #include "lib/node/version.h"
 #include "lib/wire/node_msg.h"
 
@@ -38,6 +39,8 @@ struct ddr_silence {
 	uint64_t turn_ms;		/* when this node sends a verdict on it; 0: it is not silent */
 	bool out;			/* it is excluded */
 	bool spared;			/* but only left out: its node counts, and is not fenced for it */
+	enum { DDR_OUT_HEARSAY, DDR_OUT_SILENT, DDR_OUT_OWES } why;	/* by a verdict that this process was delivered; hearsay: a hello has said it */
+	struct ddr_node_owed owed;	/* for this, with DDR_OUT_OWES */
 	bool out_logged;		/* the owner's */
 	bool out_said;			/* and all know that who were in the group when a process joined last, or have heard a hello since */
 };
@@ -52,6 +55,7 @@ struct ddr_group_process {
 	struct ddr_ride ride[DDR_NODE_RIDES];
 	struct ddr_silence silence;
 	struct ddr_node_debts debts;	/* by its last pulse */
+	struct ddr_owes owes;
 	bool debts_heard;		/* debt.c's: they were looked at since, first ... */
 	uint64_t debts_ms;		/* ... at this time */
 };

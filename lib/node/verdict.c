@@ -28,6 +28,7 @@ void ddr_verdict_joined(struct ddr_group *g)
 	for (unsigned int i = 0; i < g->n; i++) {
 		g->process[i].silence.name = mix(name);
 		g->process[i].silence.out_said = false;
+		g->process[i].owes = (struct ddr_owes){ .turn_ms = g->process[i].owes.turn_ms };
 	}
 }
 
@@ -110,6 +111,12 @@ bool ddr_verdict_may(const struct ddr_group *g, const struct ddr_group_process *
 	return v->flags & DDR_VERDICT_TWO_NODE || (v->quorum && left >= v->quorum);
 }
 
+/* It is silent, or owes what it is accused of. Who owes something pulses: nothing follows from the last message that was heard. */
+static bool deserved(const struct ddr_group *g, const struct ddr_group_process *out, const struct ddr_node_verdict *v)
+{
+	return v->flags & DDR_VERDICT_OWES ? ddr_owes_judge(g, out, &v->owed, NULL) == DDR_OWES_COUNTS : out->silence.name == v->name;
+}
+
 /*
  * A process that was excluded before may be excluded again: those who were in the group then know it, and those who have joined since need not. So only
  * what all know counts here.
@@ -123,8 +130,7 @@ struct ddr_group_process *ddr_verdict_judge(struct ddr_group *g, const struct dd
 	for (unsigned int i = 0; i < g->n; i++)
 		if (g->process[i].id.node == v->process.node && g->process[i].id.pid == v->process.pid)
 			out = &g->process[i];
-	if (!out || out == p || out->silence.out_said || out->silence.name != v->name ||
-	    !ddr_verdict_may(g, out, v))
+	if (!out || out == p || out->silence.out_said || !deserved(g, out, v) || !ddr_verdict_may(g, out, v))
 		return NULL;
 	out->silence.spared = ddr_verdict_spares(g, out, v);
 	return out;
@@ -156,19 +162,23 @@ static uint32_t nodes(const struct ddr_group *g)
 	return n;
 }
 
+bool ddr_verdict_turn(const struct ddr_group *g, const struct ddr_group_process *p, uint64_t *turn_ms, uint64_t now_ms)
+{
+	if (!*turn_ms)
+		*turn_ms = now_ms + (uint64_t)before_us(g, p) * DDR_TURN_MS;
+	if (now_ms < *turn_ms)
+		return false;
+	*turn_ms = now_ms + (uint64_t)nodes(g) * DDR_TURN_MS;
+	return true;
+}
+
 const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t now_ms)
 {
 	for (unsigned int i = 0; i < g->n; i++) {
 		struct ddr_group_process *p = &g->process[i];
 
-		if (p->silence.out || p->silence.pulses < DDR_SILENT)
-			continue;
-		if (!p->silence.turn_ms)
-			p->silence.turn_ms = now_ms + (uint64_t)before_us(g, p) * DDR_TURN_MS;
-		if (now_ms < p->silence.turn_ms)
-			continue;
-		p->silence.turn_ms = now_ms + (uint64_t)nodes(g) * DDR_TURN_MS;
-		return p;
+		if (!p->silence.out && p->silence.pulses >= DDR_SILENT && ddr_verdict_turn(g, p, &p->silence.turn_ms, now_ms))
+			return p;
 	}
 	return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Processes of the group that have fallen silent, and verdicts on them.
+ * Processes of the group that have fallen silent, and verdicts on them. (owes.h has those that are not silent, but do not do what they owe.)
  *
  * A process that is stopped, or hangs in a disk's driver, stays in the group, and everything waits for it. So every process sends a pulse
  * every two seconds, from the loop that does the arrays' work. A process is silent if five of our own pulses have been delivered since its last
@@ -10,7 +10,8 @@
  * The lowest node then sends a verdict, which names the process and the last message that was heard from it; after three seconds the next node
  * does, and so on. Whether a verdict counts is judged at its delivery, by what all members of the group know alike:
  * - the ring, and whether its sender has said hello since the last process joined;
- * - the last message of the process, by a hash of all that it has sent since the last process joined: if it has sent more, it lives;
+ * - the last message of the process, by a hash of all that it has sent since the last process joined: if it has sent more, it lives. A verdict for a debt is
+ *   judged by what pulses say of it instead;
  * - votes, as the sender's quorum service has them: without the node of the process, those that were excluded before, and those of whose
  *   processes none has said hello since the last process joined, the cluster must have quorum. With two_node one node suffices.
  *   Nobody counts votes for a process that is only *left out*, for nobody is fenced for it: another process of its node has said hello, or no process of the
@@ -43,6 +44,8 @@ void ddr_verdict_exclude(struct ddr_group_process *p);
  * by then.
  */
 const struct ddr_group_process *ddr_verdict_due(struct ddr_group *g, uint64_t now_ms);
+/* Is it this node's turn to send a verdict on @p? @turn_ms: 0 at first; it is due again later. */
+bool ddr_verdict_turn(const struct ddr_group *g, const struct ddr_group_process *p, uint64_t *turn_ms, uint64_t now_ms);
 /* A process that is silent and not excluded; NULL: there is none. */
 const struct ddr_group_process *ddr_verdict_silent(const struct ddr_group *g);
 /* The nodes of the group, each once; their votes are the caller's to fill in. */

@@ -139,6 +139,17 @@ static void walk_voters(struct ddr_walk *w, struct ddr_node_verdict *v)
 	}
 }
 
+static void walk_owed(struct ddr_walk *w, struct ddr_node_owed *o)
+{
+	ddr_walk_bytes(w, o->uuid, sizeof(o->uuid));
+	o->kind = (uint8_t)ddr_walk_int(w, o->kind, 1);
+	if (ddr_walk_int(w, 0, 1) || walk16(w, 0))
+		w->c.bad = true;
+	o->ms = walk32(w, o->ms);
+	if (o->kind == 0 || o->ms == 0)
+		w->c.bad = true;
+}
+
 static void walk_verdict(struct ddr_walk *w, struct ddr_node_verdict *v)
 {
 	v->ring = walk64(w, v->ring);
@@ -148,9 +159,13 @@ static void walk_verdict(struct ddr_walk *w, struct ddr_node_verdict *v)
 	v->quorum = walk32(w, v->quorum);
 	v->flags = walk32(w, v->flags);
 	v->n = walk32(w, v->n);
-	if (v->flags & ~(DDR_VERDICT_TWO_NODE | DDR_VERDICT_NO_SLOT) || v->n > DDR_NODE_VOTERS)
+	if (v->flags & ~(DDR_VERDICT_TWO_NODE | DDR_VERDICT_NO_SLOT | DDR_VERDICT_OWES) || v->n > DDR_NODE_VOTERS)
 		w->c.bad = true;
 	walk_voters(w, v);
+	if (v->flags & DDR_VERDICT_OWES && !w->c.bad)
+		walk_owed(w, &v->owed);
+	else
+		v->owed = (struct ddr_node_owed){ .kind = 0 };
 }
 
 static bool walk_body(struct ddr_walk *w, struct ddr_node_msg *m)

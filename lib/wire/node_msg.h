@@ -53,11 +53,19 @@ struct ddr_node_ready {
 	struct ddr_node_round round;
 };
 
+/* What the node of an accused process owes in an array, and that it has done nothing about for @ms at least. */
+struct ddr_node_owed {
+	uint8_t uuid[16];
+	uint8_t kind;			/* enum ddr_debt_kind */
+	uint32_t ms;
+};
+
 struct ddr_node_verdict {
 	uint64_t ring, name;
 	struct ddr_group_id process;
 	uint32_t total, quorum, flags, n;
 	struct ddr_node_votes node[DDR_NODE_VOTERS];	/* each node once */
+	struct ddr_node_owed owed;	/* with DDR_VERDICT_OWES; else zero */
 };
 
 /* What @node owes to the sender, or the sender to others, in the array. */
