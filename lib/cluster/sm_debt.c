@@ -26,7 +26,8 @@ static void owe(struct ddr_sm *sm, struct look *k, const struct owed *o)
 
 	k->open[o->kind] |= 1ull << o->at;
 	if (!(sm->own.debts[o->kind] >> o->at & 1) || d->node != o->node) {
-		*d = (struct ddr_sm_debt){ .node = o->node, .thing = o->thing, .step = o->step, .since = o->since, .moved = o->since };
+		/* it may have been owed before, and nobody could do it meanwhile: the nodes agreed on a view, or had no quorum */
+		*d = (struct ddr_sm_debt){ .node = o->node, .thing = o->thing, .step = o->step, .since = o->since, .moved = sm->now };
 	} else if (d->thing != o->thing) {
 		d->thing = o->thing;
 		d->step = o->step;
@@ -210,36 +211,7 @@ static void ranges(struct ddr_sm *sm, struct look *k)
 	}
 }
 
-/* ---- the look --------------------------------------------------------------- */
-
-void ddr_sm_debts_look(struct ddr_sm *sm)
-{
-	struct look k = { { 0 } };
-
-	if (!sm->own.quorate || sm->own.c.left_told) {
-		memset(sm->own.debts, 0, sizeof(sm->own.debts));	/* what waits, waits for quorum */
-		return;
-	}
-	if (sm->own.c.phase == DDR_V_HELLO) {
-		hellos(sm, &k);
-	} else if (sm->own.c.phase == DDR_V_AGREED && sm->own.c.transfer) {
-		state(sm, &k);
-	} else if (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced) {
-		lost(sm, &k);
-		members(sm, &k);
-		map(sm, &k);
-		ranges(sm, &k);
-		if (!k.open[DDR_DEBT_RETURN]) {
-			slots(sm, &k);
-			rooms(sm, &k);
-		}
-		if (!k.open[DDR_DEBT_RETURN] && !k.open[DDR_DEBT_RECOVERED] && !ddr_sm_left_dirty(sm))
-			folds(sm, &k);
-	}
-	memcpy(sm->own.debts, k.open, sizeof(sm->own.debts));
-}
-
-/* ---- questions -------------------------------------------------------------- */
+/* ---- why ---------------------------------------------------------------------- */
 
 static enum ddr_debt_why kernel_why(const struct ddr_sm *sm, bool done)
 {
@@ -307,6 +279,67 @@ static enum ddr_debt_why why(const struct ddr_sm *sm, enum ddr_debt_kind kind)
 	return disk ? DDR_WHY_DISK : DDR_WHY_UNKNOWN;
 }
 
+/* ---- the look --------------------------------------------------------------- */
+
+/*
+ * This node's clock stands still while it waits for a disk, which fails after its time limit, or for another node: that one is at the end of the chain. It is
+ * not declared lost for what it did not do meanwhile (lib/node/owes.h).
+ */
+static void stand_still(struct ddr_sm *sm)
+{
+	struct ddr_sm_debt *own[DDR_DEBT_KINDS] = { NULL };
+	bool waits = false;
+
+	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++)
+		for (uint64_t open = sm->own.debts[kind]; open; open &= open - 1) {
+			struct ddr_sm_debt *d = &sm->own.debt[kind][__builtin_ctzll(open)];
+
+			if (d->node == sm->node)
+				own[kind] = d;
+			else
+				waits |= sm->now >= d->since + DDR_DEBT_OLD_MS;
+		}
+	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++) {
+		bool still = own[kind] && (waits || why(sm, (enum ddr_debt_kind)kind) == DDR_WHY_DISK);
+
+		if (!own[kind])
+			continue;
+		if (still || own[kind]->still)
+			own[kind]->moved = sm->now;
+		own[kind]->still = still;
+	}
+}
+
+void ddr_sm_debts_look(struct ddr_sm *sm)
+{
+	struct look k = { { 0 } };
+
+	if (!sm->own.quorate || sm->own.c.left_told) {
+		memset(sm->own.debts, 0, sizeof(sm->own.debts));	/* what waits, waits for quorum */
+		return;
+	}
+	if (sm->own.c.phase == DDR_V_HELLO) {
+		hellos(sm, &k);
+	} else if (sm->own.c.phase == DDR_V_AGREED && sm->own.c.transfer) {
+		state(sm, &k);
+	} else if (sm->own.c.phase == DDR_V_AGREED && sm->own.c.synced) {
+		lost(sm, &k);
+		members(sm, &k);
+		map(sm, &k);
+		ranges(sm, &k);
+		if (!k.open[DDR_DEBT_RETURN]) {
+			slots(sm, &k);
+			rooms(sm, &k);
+		}
+		if (!k.open[DDR_DEBT_RETURN] && !k.open[DDR_DEBT_RECOVERED] && !ddr_sm_left_dirty(sm))
+			folds(sm, &k);
+	}
+	memcpy(sm->own.debts, k.open, sizeof(sm->own.debts));
+	stand_still(sm);
+}
+
+/* ---- questions -------------------------------------------------------------- */
+
 static uint32_t age(uint64_t now, uint64_t at)
 {
 	return now < at ? 0 : now - at > UINT32_MAX ? UINT32_MAX : (uint32_t)(now - at);
@@ -339,7 +372,7 @@ void ddr_sm_debts(const struct ddr_sm *sm, uint64_t now_ms, struct ddr_node_debt
 		memcpy(n.uuid, sm->shared.sb.array_uuid, sizeof(n.uuid));
 		n.why = (uint8_t)(d->node == sm->node ? why(sm, kind) : DDR_WHY_UNKNOWN);
 		n.since_ms = age(now_ms, d->since);
-		n.quiet_ms = age(now_ms, d->moved);
+		n.quiet_ms = d->still ? 0 : age(now_ms, d->moved);
 		insert(list, &n);
 	}
 }

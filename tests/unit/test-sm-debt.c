@@ -289,10 +289,34 @@ static void a_size_is_not_told(void **state)
 	assert_null(owes(c, 2, DDR_DEBT_ROOM, 1));
 	assert_int_equal(owes(c, 0, DDR_DEBT_ROOM, 2)->why, DDR_WHY_UNKNOWN);
 	assert_int_equal(owes(c, 1, DDR_DEBT_ROOM, 2)->why, DDR_WHY_DISK);
+	is_owed(c, 1, DDR_DEBT_ROOM, 2, 6000, 0);	/* by its own clock, which stands still while it waits for a disk */
 	cx_done(c, &c->node[1], asked);
+	cx_tick(c, 3000);
+	is_owed(c, 1, DDR_DEBT_ROOM, 2, 9000, 3000);
+	is_owed(c, 0, DDR_DEBT_ROOM, 2, 9000, 9000);
 	c->answers = CX_ALL;
 	cx_settle(c);
 	assert_int_equal(total(c, 0), 0);
+}
+
+/* The first two nodes have not said it. What the second one lacks is not its disk, but it waits for the first one as well: its clock stands still, but not for a moment of that. */
+static void who_waits_itself_has_its_time_later(void **state)
+{
+	struct ddr_input grow = { .type = DDR_IN_OP_GROW, .count = 2048 };
+	struct cx *c = *state;
+
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_step(c, &c->node[0], &grow);
+	cx_settle(c);
+	for (uint32_t i = 1; i < 3; i++)
+		cx_done(c, &c->node[i], cx_open(&c->node[i], DDR_OUT_ROOM));
+	c->answers = 0;
+	cx_tick(c, 4000);
+	is_owed(c, 1, DDR_DEBT_ROOM, 2, 4000, 4000);
+	cx_tick(c, 1000);
+	is_owed(c, 1, DDR_DEBT_ROOM, 2, 5000, 0);
+	cx_tick(c, 6000);
+	is_owed(c, 1, DDR_DEBT_ROOM, 2, 11000, 0);
 }
 
 /* Answers all, but the second node's kernel gets no new table: it knows no device for the member. */
@@ -445,7 +469,7 @@ int main(void)
 		TEST_3(who_has_all_owes_nothing), TEST_3(a_range_is_not_acknowledged), TEST_2(a_range_is_not_released), TEST_2(the_oldest_range_counts),
 		TEST_3(a_change_is_not_acknowledged), TEST_3(a_lost_node_owes_its_return), TEST_3(a_hello_is_missing), TEST_2(the_state_comes_in_parts),
 		TEST_3(the_oldest_are_named), TEST_3(a_kernel_is_absent), TEST_2(the_map_is_not_durable), TEST_3(a_slot_is_not_recovered),
-		TEST_3(a_size_is_not_told), TEST_3(a_node_has_not_folded),
+		TEST_3(a_size_is_not_told), TEST_3(who_waits_itself_has_its_time_later), TEST_3(a_node_has_not_folded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
