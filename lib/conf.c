@@ -24,6 +24,7 @@
 
 static const char *const transport_names[] = { "auto", "local", "corosync", NULL };
 static const char *const auto_names[] = { "auto", NULL };
+static const uint64_t owe_values[] = { DDR_OWE_AUTO };
 static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
 static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
 static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
@@ -45,6 +46,8 @@ static const struct ddr_option options[] = {
 	  "time after a successful fence command until no I/O of that node can reach a member any more" },
 	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
 	  "time after which a node is fenced whose ddraidd died, or that is absent when the group starts" },
+	{ "owe_time", DDR_OPT_MS, CONF(owe_ms), false, "auto", 0, 86400 * 1000, auto_names, owe_values,
+	  "time without progress after which a node is declared dead for which others wait; auto: 4 x io_timeout + 10 s; 0: never" },
 	{ "verify_parallel", DDR_OPT_INT, CONF(verify_parallel), false, "1", 1, 256, NULL, NULL,
 	  "number of arrays whose scheduled verify runs at the same time" },
 	{ "verify_reads", DDR_OPT_BOOL, CONF(verify_reads), false, "no", 0, 1, NULL, NULL,
@@ -104,6 +107,15 @@ const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune)
 	if (tune->resync_max && tune->resync_max < tune->resync_min)
 		return "resync";
 	return tune->verify_max && tune->verify_max < tune->verify_min ? "verify" : NULL;
+}
+
+#define OWE_MORE_MS	10000u	/* than io_timeout: so that a disk fails first */
+
+uint64_t ddr_conf_owe_ms(const struct ddr_conf *conf, uint64_t io_timeout_ms)
+{
+	uint64_t ms = conf->owe_ms == DDR_OWE_AUTO ? 4 * io_timeout_ms + OWE_MORE_MS : conf->owe_ms;
+
+	return ms && ms < io_timeout_ms + OWE_MORE_MS ? io_timeout_ms + OWE_MORE_MS : ms;
 }
 
 size_t ddr_conf_options(const struct ddr_option **out)
@@ -235,8 +247,8 @@ static void describe(const struct ddr_option *opt, char *buf, size_t size)
 			 DDR_CONF_PATH_MAX);
 		break;
 	case DDR_OPT_MS:
-		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, such as 500ms, 5s or 2min",
-			 opt->min, opt->max / 1000);
+		snprintf(buf, size, "a time from %" PRIu64 "ms to %" PRIu64 "s, such as 500ms, 5s or 2min%s%s",
+			 opt->min, opt->max / 1000, opt->names ? ", or " : "", opt->names ? opt->names[0] : "");
 		break;
 	case DDR_OPT_HOURS:
 		snprintf(buf, size, "two different hours from 0 to 24, such as 0-24, 1-5 or 22-6");
@@ -262,7 +274,7 @@ static bool parse_value(const struct ddr_option *opt, const char *s, uint64_t *v
 	case DDR_OPT_ENUM:
 		return parse_enum(opt, s, v);
 	case DDR_OPT_MS:
-		return parse_units(s, ms_units, v) && *v >= opt->min && *v <= opt->max;
+		return (opt->names && parse_enum(opt, s, v)) || (parse_units(s, ms_units, v) && *v >= opt->min && *v <= opt->max);
 	case DDR_OPT_BYTES:
 		return parse_units(s, byte_units, v) && *v >= opt->min && *v <= opt->max;
 	case DDR_OPT_INT:
@@ -433,6 +445,10 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char
 		snprintf(err, err_size, "%.200s:%u: %s_max_rate is below %s_min_rate", path, number, job, job);
 		return -EINVAL;
 	}
+	if (ddr_conf_owe_ms(&fresh, fresh.tune.io_timeout_ms) > fresh.owe_ms) {
+		snprintf(err, err_size, "%.200s:%u: owe_time is below io_timeout + 10s", path, number);
+		return -EINVAL;
+	}
 	*conf = fresh;
 	return 0;
 }
@@ -462,7 +478,10 @@ const char *ddr_conf_format(const struct ddr_conf *conf, const struct ddr_option
 		snprintf(buf, size, "%s", v ? "yes" : "no");
 		break;
 	case DDR_OPT_MS:
-		return format_units(v, ms_units, buf, size);
+		if (!opt->names || v != opt->values[0])
+			return format_units(v, ms_units, buf, size);
+		snprintf(buf, size, "%s", opt->names[0]);
+		break;
 	case DDR_OPT_BYTES:
 		return format_units(v, byte_units, buf, size);
 	case DDR_OPT_HOURS:

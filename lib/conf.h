@@ -55,6 +55,7 @@ struct ddr_conf {
 	uint64_t fence_timeout_ms;	/* a fence command that runs longer than this has failed */
 	uint64_t fence_settle_ms;	/* pause after a successful fence command, until no I/O of the node can reach a member any more */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
+	uint64_t owe_ms;		/* a node that owes others something for so long without progress is declared dead; 0: never; DDR_OWE_AUTO: by io_timeout */
 	uint64_t verify_parallel;	/* arrays that are verified automatically at the same time */
 	uint64_t verify_reads;		/* 1: tables that `ddraid start` makes here have this option ... */
 	uint64_t fail_if_no_daemon;	/* ... and this one */
@@ -75,8 +76,8 @@ struct ddr_option {
 	bool per_array;			/* `ddraid set` takes it: it lies in struct ddr_tunables */
 	const char *value;		/* default, as it would stand in the file */
 	uint64_t min, max;		/* in the unit of the field */
-	const char *const *names;	/* DDR_OPT_ENUM: words, NULL at the end. DDR_OPT_INT: words for the values below @min, or NULL */
-	const uint64_t *values;		/* DDR_OPT_ENUM: what they mean; NULL: their position */
+	const char *const *names;	/* DDR_OPT_ENUM: words, NULL at the end. DDR_OPT_INT, DDR_OPT_MS: words for other values, or NULL */
+	const uint64_t *values;		/* what they mean; NULL: their position */
 	const char *help;		/* one line */
 };
 
@@ -85,6 +86,10 @@ size_t ddr_conf_options(const struct ddr_option **options);
 
 /* "resync" or "verify" if its maximum rate is below its minimum (refused), else NULL. */
 const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune);
+
+#define DDR_OWE_AUTO		UINT64_MAX
+/* How long a node may owe something without progress, where members have @io_timeout_ms: 0: for ever; otherwise some seconds longer than that at least. */
+uint64_t ddr_conf_owe_ms(const struct ddr_conf *conf, uint64_t io_timeout_ms);
 
 /* All defaults. */
 void ddr_conf_defaults(struct ddr_conf *conf);

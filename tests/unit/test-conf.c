@@ -69,6 +69,29 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_int_equal(c.verify_parallel, 1);
 	assert_int_equal(c.verify_reads, 0);
 	assert_int_equal(c.fail_if_no_daemon, 0);
+	assert_true(c.owe_ms == DDR_OWE_AUTO);
+}
+
+/* A disk must fail before a node is declared dead that waits for it. */
+static void a_node_may_owe_for_longer_than_a_disk(void **state)
+{
+	struct ddr_conf c;
+
+	(void)state;
+	ddr_conf_defaults(&c);
+	assert_int_equal(ddr_conf_owe_ms(&c, 60000), 250000);
+	assert_int_equal(load_text(&c, "owe_time = 70s\n"), 0);
+	assert_int_equal(ddr_conf_owe_ms(&c, 60000), 70000);
+	assert_int_equal(ddr_conf_owe_ms(&c, 100000), 110000);	/* an array whose io_timeout was made longer */
+	assert_int_equal(load_text(&c, "owe_time = 0\n"), 0);
+	assert_int_equal(ddr_conf_owe_ms(&c, 60000), 0);
+	assert_int_equal(load_text(&c, "io_timeout = 20s\nowe_time = auto\n"), 0);
+	assert_int_equal(ddr_conf_owe_ms(&c, c.tune.io_timeout_ms), 90000);
+	assert_int_equal(load_text(&c, "owe_time = 69999ms\n"), -EINVAL);
+	assert_non_null(strstr(err, "owe_time is below io_timeout + 10s"));
+	assert_int_equal(load_text(&c, "owe_time = 70s\nio_timeout = 61s\n"), -EINVAL);
+	assert_int_equal(load_text(&c, "owe_time = never\n"), -EINVAL);
+	assert_non_null(strstr(err, "or auto"));
 }
 
 static void values_are_read_in_their_units(void **state)
@@ -282,6 +305,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_the_documented_ones),
+		cmocka_unit_test(a_node_may_owe_for_longer_than_a_disk),
 		cmocka_unit_test(values_are_read_in_their_units),
 		cmocka_unit_test(bad_lines_are_named),
 		cmocka_unit_test(hostile_bytes_are_refused),
