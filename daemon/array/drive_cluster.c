@@ -102,6 +102,11 @@ static bool has_slot(void *ctx, uint32_t node)
 	return !a->sm || ddr_sm_has_slot(a->sm, node);
 }
 
+static uint64_t io_timeout(void *ctx)
+{
+	return ((const struct ddr_array *)ctx)->tune.io_timeout_ms;
+}
+
 static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate, uint64_t ring)
 {
 	struct ddr_array *a = ctx;
@@ -203,7 +208,7 @@ static void on_lost(void *ctx, const char *why)
 }
 
 const struct ddr_transport_events ddr_drive_transport_events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .debts = on_debts, .debt = on_debt, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .io_timeout = io_timeout, .waits = on_waits, .debts = on_debts, .debt = on_debt, .lost = on_lost,
 };
 
 /* ---- reading the members again ---------------------------------------------------- */

@@ -213,7 +213,7 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 			l->rider[i]->events->message(l->rider[i]->ctx, node, msg, (uint32_t)len);
 		return;
 	case DDR_GROUP_EXCLUDED:
-		lose(l, "the other nodes heard nothing from this daemon for ten seconds, and declared it dead; if fencing is set up they fence this node");
+		lose(l, ddr_link_say_why_excluded(l));
 		return;
 	case DDR_GROUP_TAKEN:
 		ddr_link_pulse_back(l);

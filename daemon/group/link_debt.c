@@ -18,13 +18,13 @@
 
 #include "daemon/base/daemon.h"
 #include "daemon/group/link_int.h"
+#include "lib/node/verdict.h"
 
 #pragma GCC diagnostic error "-Wswitch"
 
 /* ---- as text ------------------------------------------------------------------- */
 
-/* What a node has not done. A later release may know more kinds. */
-static const char *what(enum ddr_debt_kind kind)
+const char *ddr_link_debt_what(enum ddr_debt_kind kind)
 {
 	switch (kind) {
 	case DDR_DEBT_HELLO:
@@ -81,7 +81,7 @@ static void why_text(const struct ddr_link *l, const struct ddr_debt *d, char *b
 		break;
 	}
 	if (d->behind)
-		snprintf(buf, size, "it waits itself for %s, which %s", node_text(l, d->behind, who, sizeof(who)), what((enum ddr_debt_kind)d->behind_kind));
+		snprintf(buf, size, "it waits itself for %s, which %s", node_text(l, d->behind, who, sizeof(who)), ddr_link_debt_what((enum ddr_debt_kind)d->behind_kind));
 	else
 		snprintf(buf, size, "its daemon has not said why");
 }
@@ -99,28 +99,71 @@ static void waits_text(const struct ddr_link *l, const struct ddr_debt *d, char 
 		snprintf(buf + at, size - at, ", and %" PRIu32 " more", d->n_waits - DDR_DEBT_WAITERS);
 }
 
-/* Today nobody is declared dead for a debt, but for silence: the text must not say more than that. */
-static void describe(const struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t size)
+/* Whether, and when, the debtor is declared dead for it, by what the pulses have said so far. */
+static void fate(struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t size)
 {
-	char who[NODE_TEXT], why[NODE_TEXT + 160], waits[DDR_DEBT_WAITERS * (NODE_TEXT + 2) + 32];
+	struct ddr_node_owed owed = { .kind = d->is.kind, .ms = 1 };
+	const struct ddr_group_process *p = ddr_owes_debtor(&l->group, d->is.node, d->is.uuid);
+	uint32_t limit = ddr_link_owe_limit(l, d->is.uuid), behind = 0, quiet;
+	struct ddr_node_verdict v = { .flags = DDR_VERDICT_OWES };
+	char who[NODE_TEXT];
+
+	memcpy(owed.uuid, d->is.uuid, sizeof(owed.uuid));
+	if (!limit) {
+		snprintf(buf, size, "Nobody is declared dead for this, as owe_time is 0");
+		return;
+	}
+	switch (p ? ddr_owes_judge(&l->group, p, &owed, &behind) : DDR_OWES_UNKNOWN) {
+	case DDR_OWES_COUNTS:
+		quiet = ddr_owes_quiet(&l->group, p, &owed);
+		if (!ddr_link_votes(l, &v))
+			snprintf(buf, size, "After %" PRIu32 " s without progress it is declared dead, if the cluster has quorum without it", limit / 1000);
+		else if (!ddr_verdict_may(&l->group, p, &v))
+			snprintf(buf, size, "It is not declared dead for this, since the cluster would have no quorum without it");
+		else
+			snprintf(buf, size, "If it makes no progress, it is declared dead in %" PRIu32 " s, and its node fenced", quiet < limit ? (limit - quiet) / 1000 : 0);
+		return;
+	case DDR_OWES_NOT_YET:
+		snprintf(buf, size, "After %" PRIu32 " s without progress it is declared dead, if the cluster has quorum without it", limit / 1000);
+		return;
+	case DDR_OWES_BEHIND:
+		snprintf(buf, size, "It is not declared dead while it waits itself for %s", node_text(l, behind, who, sizeof(who)));
+		return;
+	case DDR_OWES_DISK:
+		snprintf(buf, size, "It is not declared dead while it waits for the disk");
+		return;
+	case DDR_OWES_ALL:
+		snprintf(buf, size, "Nobody is declared dead for this while those who wait for it wait for their own disks or kernels, too");
+		return;
+	case DDR_OWES_LOST:
+	case DDR_OWES_UNKNOWN:
+		break;
+	}
+	snprintf(buf, size, "It is not declared dead before all nodes have said what they wait for");
+}
+
+static void describe(struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t size)
+{
+	char who[NODE_TEXT], why[NODE_TEXT + 160], waits[DDR_DEBT_WAITERS * (NODE_TEXT + 2) + 32], then[NODE_TEXT + 160];
 
 	waits_text(l, d, waits, sizeof(waits));
 	if (d->is.kind == DDR_DEBT_RETURN) {
-		snprintf(buf, size, "%s %s, for %" PRIu32 " s now%s", node_text(l, d->is.node, who, sizeof(who)), what((enum ddr_debt_kind)d->is.kind),
-			 d->is.since_ms / 1000, waits);
+		snprintf(buf, size, "%s %s, for %" PRIu32 " s now%s", node_text(l, d->is.node, who, sizeof(who)),
+			 ddr_link_debt_what((enum ddr_debt_kind)d->is.kind), d->is.since_ms / 1000, waits);
 		return;
 	}
 	why_text(l, d, why, sizeof(why));
-	snprintf(buf, size, "%s %s, for %" PRIu32 " s now (no progress for %" PRIu32 " s)%s. The reason: %s. "
-			    "The node is not fenced for this while its daemon answers. If it lasts, read journalctl -u ddraidd there, or reboot that node", node_text(l, d->is.node, who, sizeof(who)),
-		 what((enum ddr_debt_kind)d->is.kind), d->is.since_ms / 1000, d->is.quiet_ms / 1000, waits, why);
+	fate(l, d, then, sizeof(then));
+	snprintf(buf, size, "%s %s, for %" PRIu32 " s now (no progress for %" PRIu32 " s)%s. The reason: %s. %s. "
+			    "If it lasts, read journalctl -u ddraidd there, or reboot that node", node_text(l, d->is.node, who, sizeof(who)),
+		 ddr_link_debt_what((enum ddr_debt_kind)d->is.kind), d->is.since_ms / 1000, d->is.quiet_ms / 1000, waits, why, then);
 }
 
 static void describe_end(const struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t size)
 {
 	char who[NODE_TEXT];
 
-	snprintf(buf, size, "this has ended: %s %s", node_text(l, d->is.node, who, sizeof(who)), what((enum ddr_debt_kind)d->is.kind));
+	snprintf(buf, size, "this has ended: %s %s", node_text(l, d->is.node, who, sizeof(who)), ddr_link_debt_what((enum ddr_debt_kind)d->is.kind));
 }
 
 /* ---- to whom -------------------------------------------------------------------- */

@@ -65,6 +65,15 @@ void ddr_link_describe_copy(const struct ddr_link *l, const struct ddr_group_pro
 /* Is a process in the array's own group that is not known from the group of the daemons? */
 bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r);
 
+/* What a node has not done that owes this: a sentence without its subject. A later release may know more kinds. */
+const char *ddr_link_debt_what(enum ddr_debt_kind kind);
+/* How long nodes of the array may owe something, as this node has it set (ms; 0: for ever). @ctx: the link. */
+uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16]);
+/* Are the votes known now by which a verdict on @p can be judged? They are filled in. */
+bool ddr_link_votes(struct ddr_link *l, struct ddr_node_verdict *v);
+/* This daemon was excluded: says why, and for which the connection to the group is lost, as a static text. */
+const char *ddr_link_say_why_excluded(const struct ddr_link *l);
+
 /* Pulses begin; they end with the timer. */
 void ddr_link_pulse(struct ddr_link *l);
 /* A message of the group was delivered. If it is our pulse, a daemon that stood still may be served again. */

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Pulses of this daemon, and verdicts on those that are silent (lib/node/verdict.h). See link.h.
+ * Pulses of this daemon, and verdicts on those that are silent (lib/node/verdict.h), or do not do what they owe (lib/node/owes.h). See link.h.
  *
  * The pulse is sent by the loop that does the arrays' work, and by nothing else: it shows that this loop runs.
  */
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <qb/qblog.h>
 
@@ -39,43 +41,92 @@ static bool same_ring(const struct ddr_link *l)
 }
 
 /*
- * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h). If the membership
- * changes afterwards, the answer does not count, and a verdict that was sent by it is delivered in another ring, and void.
+ * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h), and while
+ * somebody waits for another node for which that one may be declared dead later. If the membership changes afterwards, the answer does not count, and a verdict that was sent by it is delivered in another ring, and void.
  */
 static void ask_votes(struct ddr_link *l)
 {
 	struct ddr_node_verdict v = { 0 };
 
-	if (!ddr_verdict_near(&l->group) || !same_ring(l))
+	if (!(ddr_verdict_near(&l->group) || ddr_owes_near(&l->group, ddr_link_owe_limit, l)) || !same_ring(l))
 		return;
 	ddr_verdict_voters(&l->group, &v);
 	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &v);
 }
 
-static void accuse(struct ddr_link *l, const struct ddr_group_process *p)
+uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16])
+{
+	struct ddr_link *l = ctx;
+	uint64_t ms = l->d->conf.tune.io_timeout_ms;
+
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i] && memcmp(l->group.array[i].ride.uuid, uuid, 16) == 0)
+			ms = l->rider[i]->events->io_timeout(l->rider[i]->ctx);
+	return (uint32_t)ddr_conf_owe_ms(&l->d->conf, ms);
+}
+
+bool ddr_link_votes(struct ddr_link *l, struct ddr_node_verdict *v)
+{
+	ddr_verdict_voters(&l->group, v);
+	return same_ring(l) && ddr_votes_known(&l->votes, l->group.ring, v);
+}
+
+#define CRIME_TEXT	256u
+
+/* Why the process is accused, or was excluded. @owed: NULL: for silence. */
+static const char *crime(const struct ddr_node_owed *owed, char *buf, size_t size)
+{
+	if (owed)
+		snprintf(buf, size, "%s, and has done nothing about that for %" PRIu32 " s", ddr_link_debt_what((enum ddr_debt_kind)owed->kind), owed->ms / 1000);
+	else
+		snprintf(buf, size, "has sent nothing for ten seconds");
+	return buf;
+}
+
+static void accuse(struct ddr_link *l, const struct ddr_group_process *p, const struct ddr_node_owed *owed)
 {
 	struct ddr_node_verdict v = { 0 };
-	char name[DDR_COROSYNC_NAME_LEN];
+	char name[DDR_COROSYNC_NAME_LEN], why[CRIME_TEXT];
+	bool votes = ddr_link_votes(l, &v);
 
 	ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name));
-	ddr_verdict_voters(&l->group, &v);
-	if (no_slot(l, p->id.node))
+	crime(owed, why, sizeof(why));
+	if (owed) {
+		v.flags |= DDR_VERDICT_OWES;
+		v.owed = *owed;
+	} else if (no_slot(l, p->id.node)) {
 		v.flags |= DDR_VERDICT_NO_SLOT;
-	if (!ddr_verdict_spares(&l->group, p, &v) && !(same_ring(l) && ddr_votes_known(&l->votes, l->group.ring, &v))) {
-		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; it is not declared dead, since "
+	}
+	if (!ddr_verdict_spares(&l->group, p, &v) && !votes) {
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", %s; it is not declared dead, since "
 				    "corosync does not say now which votes there are without it. This is tried again; see corosync-quorumtool -s",
-		       p->id.node, name, p->id.pid);
+		       p->id.node, name, p->id.pid, why);
 		return;
 	}
 	if (!ddr_verdict_may(&l->group, p, &v)) {
-		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; arrays wait for it, since the cluster "
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", %s; arrays wait for it, since the cluster "
 				    "would have no quorum without it. End the process there, or restart the node",
-		       p->id.node, name, p->id.pid);
+		       p->id.node, name, p->id.pid, why);
 		return;
 	}
-	qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds; asking the other nodes to declare it dead",
-	       p->id.node, name, p->id.pid);
+	qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", %s; asking the other nodes to declare it dead",
+	       p->id.node, name, p->id.pid, why);
 	ddr_verdict_send(&l->group, p, &v);
+}
+
+/* Whoever is silent first: what it has said last of debts may be old. */
+static void judge(struct ddr_link *l)
+{
+	const struct ddr_group_process *p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
+	struct ddr_node_owed owed;
+
+	if (p) {
+		accuse(l, p, NULL);
+		return;
+	}
+	p = l->joined ? ddr_owes_due(&l->group, ddr_now_ms(), ddr_link_owe_limit, l, &owed) : NULL;
+	if (p)
+		accuse(l, p, &owed);
 }
 
 /* The pulse that ends it is the next one that the timer sends: one that came earlier would shorten the time after which others count as silent. */
@@ -104,7 +155,6 @@ void ddr_link_pulse_back(struct ddr_link *l)
 static void on_pulse(void *data)
 {
 	struct ddr_link *l = data;
-	const struct ddr_group_process *p;
 	bool before = ddr_link_begin_calls(l);
 
 	l->pulse = 0;
@@ -114,9 +164,7 @@ static void on_pulse(void *data)
 		ddr_link_watch_later(l);
 	ddr_group_pulse(&l->group);
 	ask_votes(l);
-	p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
-	if (p)
-		accuse(l, p);
+	judge(l);
 	if (ddr_verdict_silent(&l->group))
 		ddr_link_watch_later(l);
 	ddr_link_cluster(l);
@@ -126,16 +174,37 @@ static void on_pulse(void *data)
 
 static void say_excluded(struct ddr_link *l, const struct ddr_group_process *p)
 {
-	char name[DDR_COROSYNC_NAME_LEN];
+	char name[DDR_COROSYNC_NAME_LEN], why[CRIME_TEXT];
 
+	ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name));
+	crime(p->silence.why == DDR_OUT_OWES ? &p->silence.owed : NULL, why, sizeof(why));
 	if (p->silence.spared)
-		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", has sent nothing for ten seconds and is left out: nobody waits for it, and its "
-				    "node is not fenced for that. See there what the process waits for, or end it",
-		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+		qb_log(LOG_WARNING, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", %s and is left out: nobody waits for it, and its "
+				    "node is not fenced for that. See there what the process waits for, or end it", p->id.node, name, p->id.pid, why);
+	else if (p->silence.why == DDR_OUT_HEARSAY)
+		qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead before this node joined: arrays go on without "
+				"it as soon as the node is fenced. See there what the process waits for, or restart the node", p->id.node, name, p->id.pid);
 	else
-		qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead, for it has sent nothing for ten seconds: arrays go on without "
-				"it as soon as the node is fenced. See there what the process waits for, or restart the node",
-		       p->id.node, ddr_corosync_name(l->d->corosync, p->id.node, name, sizeof(name)), p->id.pid);
+		qb_log(LOG_ERR, "ddraidd on node %" PRIu32 " (%s), process %" PRIu32 ", was declared dead, for it %s: arrays go on without "
+				"it as soon as the node is fenced. See there what the process waits for, or restart the node", p->id.node, name, p->id.pid, why);
+}
+
+const char *ddr_link_say_why_excluded(const struct ddr_link *l)
+{
+	for (unsigned int i = 0; i < l->group.n; i++) {
+		const struct ddr_group_process *p = &l->group.process[i];
+
+		if (p->id.node != l->group.self.node || p->id.pid != l->group.self.pid)
+			continue;
+		if (p->silence.why == DDR_OUT_SILENT)
+			return "the other nodes heard nothing from this daemon for ten seconds, and declared it dead; if fencing is set up they fence this node";
+		if (p->silence.why == DDR_OUT_HEARSAY)
+			break;
+		qb_log(LOG_CRIT, "the other nodes waited %" PRIu32 " s for this one, which %s. If that is not a disk that hangs here, it is a fault of ddraid: please "
+				 "report it, with this log and the kernel's", p->silence.owed.ms / 1000, ddr_link_debt_what((enum ddr_debt_kind)p->silence.owed.kind));
+		return "this node did not do what the other nodes waited for, and they declared it dead; if fencing is set up they fence this node";
+	}
+	return "the other nodes do not count this daemon any more: they declared it dead; if fencing is set up they fence this node";
 }
 
 void ddr_link_tell_excluded(struct ddr_link *l)

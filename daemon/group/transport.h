@@ -41,6 +41,8 @@ struct ddr_transport_events {
 	bool (*complete)(void *ctx);
 	/* Does the node own a slot of the array, or has claimed one, or is it missed? */
 	bool (*has_slot)(void *ctx, uint32_t node);
+	/* How long a member of the array may not answer (ms). */
+	uint64_t (*io_timeout)(void *ctx);
 	/* What the array has waited for in the group for some seconds: one sentence, which names who and what to do. NULL: that has ended. */
 	void (*waits)(void *ctx, const char *text);
 	/* Adds what the array is owed, and owes, to the list: ddr_sm_debts(). */

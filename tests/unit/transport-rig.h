@@ -40,6 +40,7 @@ static struct {
 	unsigned int excluded_views;	/* told before that */
 	bool no_votes;			/* the quorum service does not answer */
 	bool no_slot;			/* of any node but this one, in the array */
+	uint64_t io_timeout_ms;		/* of the array */
 	struct ddr_corosync_listener *listener;
 	struct ddr_transport *leaves;	/* left when an event is told */
 	unsigned int told;		/* events of any kind */
@@ -434,6 +435,12 @@ static bool has_slot(void *ctx, uint32_t node)
 	return !play.no_slot;
 }
 
+static uint64_t io_timeout(void *ctx)
+{
+	(void)ctx;
+	return play.io_timeout_ms;
+}
+
 static void on_waits(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -457,7 +464,7 @@ static void on_debt(void *ctx, enum ddr_debt_news news, const char *text)
 }
 
 static const struct ddr_transport_events events = {
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .io_timeout = io_timeout, .waits = on_waits,
 	.debts = on_debts, .debt = on_debt, .lost = on_lost,
 };
 
@@ -474,6 +481,8 @@ static void begin(const struct ddr_transport_ops *ops)
 	assert_int_equal(pipe(play.own_group[1].pipe), 0);
 	memset(&d, 0, sizeof(d));
 	d.conf.node_id = 1;
+	d.conf.owe_ms = DDR_OWE_AUTO;
+	play.io_timeout_ms = d.conf.tune.io_timeout_ms = 60000;
 	d.loop = play.loop = qb_loop_create();
 	d.transport = ops;
 }

@@ -112,6 +112,12 @@ static bool is_complete(void *ctx)
 	return true;
 }
 
+static uint64_t io_timeout(void *ctx)
+{
+	(void)ctx;
+	return 60000;
+}
+
 static bool has_slot(void *ctx, uint32_t node)
 {
 	(void)ctx, (void)node;
@@ -137,7 +143,7 @@ static void on_debt(void *ctx, enum ddr_debt_news news, const char *text)
 
 static const struct ddr_transport_events events = {
 	.debts = on_debts, .debt = on_debt,
-	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .waits = on_waits, .lost = on_lost,
+	.view = on_view, .excluded = on_excluded, .quorum = on_quorum, .message = on_message, .foreign = on_foreign, .version = on_version, .complete = is_complete, .has_slot = has_slot, .io_timeout = io_timeout, .waits = on_waits, .lost = on_lost,
 };
 
 /* As many as the queue takes; the rest by the timer. */
