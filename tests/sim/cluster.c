@@ -91,6 +91,7 @@ void cluster_joined(struct sim *s, struct node *n)
 {
 	n->in_group = true;
 	n->quorum_due = true;
+	n->did_ms[0] = s->now;
 	n->n_events = n->n_outbox = 0;
 	views(s, n->part);
 }
@@ -118,12 +119,15 @@ void cluster_unstick(struct sim *s, struct node *n)
 /* The oldest message of a node takes its place in the order. */
 bool cluster_order(struct sim *s, struct node *from)
 {
+	bool is_unjust = from->n_outbox && node_ordered(s, from, &from->outbox[0]);
+
 	if (!from->n_outbox)
 		return false;
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		if (n->in_group && n->part == from->part) {
 			struct bus_event *e = push(s, n);
 
+			e->unjust = is_unjust;
 			e->msg.sender = from->outbox[0].sender;
 			e->msg.len = from->outbox[0].len;
 			memcpy(e->msg.bytes, from->outbox[0].bytes, e->msg.len);
@@ -192,6 +196,7 @@ bool cluster_deliver(struct sim *s, struct node *n)
 		return true;
 	e = n->events[0];
 	memmove(n->events, n->events + 1, --n->n_events * sizeof(e));
+	n->unjust = e.unjust;
 	if (e.msg.len) {
 		in.node = e.msg.sender;
 		in.msg = e.msg.bytes;

@@ -596,11 +596,16 @@ static bool op_advance(struct sim *s, struct kernel *k, struct op *op)
 	}
 }
 
+static bool wedged(const struct sim *s, const struct kernel *k)
+{
+	return sim_real && s->now < kernel_node(s, k)->wedged_until;
+}
+
 static bool ex_advance(struct sim *s, struct kernel *k, struct kex *x)
 {
 	struct ddr_rec rec = { .type = DDR_K_DRAINED, .seq = x->seq, .start = x->start, .count = x->count };
 
-	if (!x->used || x->drained || !range_free(k, x->start, x->count, x->order, false, true))
+	if (!x->used || x->drained || wedged(s, k) || !range_free(k, x->start, x->count, x->order, false, true))
 		return false;
 	x->drained = true;
 	kernel_tell(s, k, &rec);
@@ -612,7 +617,7 @@ static bool apply_advance(struct sim *s, struct kernel *k, struct kapply *a)
 {
 	struct ddr_rec rec = { .type = DDR_K_APPLIED, .seq = a->seq };
 
-	if (!a->used)
+	if (!a->used || wedged(s, k))
 		return false;
 	for (const struct op *op = k->op; op < k->op + SIM_MAX_OPS; op++)
 		if (op->state == OP_FLIGHT && op->pend && op->generation < a->order)

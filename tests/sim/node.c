@@ -317,6 +317,14 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 	return false;
 }
 
+bool node_ordered(struct sim *s, struct node *n, const struct bus_message *msg)
+{
+	(void)s;
+	(void)n;
+	(void)msg;
+	return false;
+}
+
 void node_group_ended(struct sim *s, struct node *n)
 {
 	(void)s;

@@ -187,6 +187,9 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_HIDDEN:
 		act(s, n, what, !n->hidden, 0);
 		return;
+	case RARE_WEDGE:	/* often for longer than owe_time (twin/node.c) */
+		act(s, n, what, 1 + draw(s, 6 * HANGS_MS), 0);
+		return;
 	case RARE_TABLE:
 		act(s, n, what, 1 + draw(s, SIM_TABLES), 0);
 		return;
@@ -232,9 +235,10 @@ void rare_calm(struct sim *s)
 	if (s->rare.clone)
 		act(s, &s->node[s->rare.clone - 1], RARE_CLONE, 0, 0);
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
-		n->readonly_until = n->no_group_until = n->path_until = 0;
+		n->readonly_until = n->no_group_until = n->path_until = n->wedged_until = 0;
 		memset(n->locked_until, 0, sizeof(n->locked_until));
 		n->short_until = 0;
+		kernel_run(s, &n->k);
 		act(s, n, RARE_HIDDEN, 0, 0);
 	}
 }

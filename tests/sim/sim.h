@@ -235,7 +235,7 @@ uint32_t kernel_members(const struct sim *s, const struct kernel *k, uint32_t pl
 
 struct bus_message { uint32_t sender, len; uint8_t bytes[DDR_SM_MSG_MAX]; };
 /* A message, or a view (len 0), at its place in the order. */
-struct bus_event { struct bus_message msg; uint32_t nodes[SIM_MAX_NODES], pids[SIM_MAX_NODES], n; uint64_t ring; };
+struct bus_event { struct bus_message msg; uint32_t nodes[SIM_MAX_NODES], pids[SIM_MAX_NODES], n; uint64_t ring; bool unjust; };	/* unjust: it accuses a node of what that has done */
 
 enum job_phase { JOB_READ, JOB_WRITE, JOB_FLUSH };
 
@@ -292,6 +292,8 @@ struct node {
 	uint32_t n_events;
 	struct bus_message *outbox;	/* SIM_MAX_EVENTS: sent, not ordered yet */
 	uint32_t n_outbox;
+	uint64_t did_ms[64];		/* by the type of an array's message: when the last one of it got its place in the order; 0: when it joined the group */
+	bool unjust;			/* so is the message that it is delivered now */
 	bool quorum_due;
 	uint32_t n_io;			/* of io[], used */
 	bool resynced[SIM_MAX_REGIONS];	/* by a job of it, since it last read a dead node's slot */
@@ -311,6 +313,7 @@ struct node {
 	uint64_t no_group_until;	/* corosync does not let its daemon into the group of the array */
 	uint64_t path_until;		/* a second device is a path to this member */
 	uint32_t path_to;
+	uint64_t wedged_until;		/* its kernel drains no range and applies no change of members, and everything else goes on */
 	bool hidden;			/* the file that says who it is cannot be read */
 	uint32_t wrong_table;		/* what is wrong in the table that its operator loads next, or has loaded; 0: nothing */
 	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
@@ -366,6 +369,8 @@ bool node_stands_still(const struct sim *s, const struct node *n);	/* for its ke
 bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io);	/* it does, or will as soon as it runs; and no disk has any of @io */
 void node_catches_up(struct sim *s, struct node *n);	/* with what ended before it hears what comes next */
 void node_group_ended(struct sim *s, struct node *n);	/* corosync on its machine */
+/* A message of the node is about to get its place in the order. Does it accuse a node of owing what that has done, or could not do (rule L3)? */
+bool node_ordered(struct sim *s, struct node *n, const struct bus_message *msg);
 
 /* ---- job ----------------------------------------------------------------------- */
 
@@ -447,7 +452,7 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* What is rare.c's (struct act, sub of ACT_RARE); the last two happen by acts of their own. */
 #define SIM_TABLES	9u	/* ways in which a table may be wrong */
-enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
+enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_WEDGE, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
  RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
 struct rare { uint64_t rng; uint32_t kinds, every, user, clone; uint64_t user_until, clone_until; };	/* user: the node with a command in the group of the array; clone: one that is a copy; 0: none */
 
@@ -476,7 +481,7 @@ struct truth {
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
 	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL,
-	STAT_SILENCES, STATS };
+	STAT_SILENCES, STAT_OWED, STATS };
 
 struct sim {
 	uint64_t seed, rng, event, events;

@@ -83,6 +83,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "file-system", ACT_RARE, RARE_FOREIGN, { "member" } },		/* on a disk that is not in use */
 	{ "wrong-contents", ACT_RARE, RARE_WRONG, { "member", "block" } },	/* are what a verify reads */
 	{ "adopt", ACT_RARE, RARE_ADOPT, { NULL } },
+	{ "kernel-is-wedged", ACT_RARE, RARE_WEDGE, { "ms" } },		/* it drains no range, and applies no change of members */
 	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* will be loaded after the next reboot */
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },

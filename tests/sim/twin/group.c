@@ -11,6 +11,8 @@
 #include <corosync/quorum.h>
 #include <corosync/votequorum.h>
 
+#include "daemon/group/link.h"
+#include "lib/wire/msg.h"
 #include "lib/wire/node_msg.h"
 #include "twin.h"
 
@@ -269,6 +271,60 @@ static cs_error_t dispatch_own(void)
 	return CS_OK;
 }
 
+#define PULSES_MS	6000u	/* what pulses say is that old at most */
+
+/*
+ * Does it accuse a node of owing what that has done, or could not do, in the time that it names? Where a node may owe several things of a kind, it may have
+ * done another one.
+ */
+static bool unjust(const struct sim *s, const struct bus_message *msg)
+{
+	static const uint8_t done[DDR_DEBT_KINDS] = { [DDR_DEBT_HELLO] = DDR_M_HELLO, [DDR_DEBT_STATE] = DDR_M_STATE, [DDR_DEBT_MEMBER_DONE] = DDR_M_MEMBER_DONE,
+						      [DDR_DEBT_MEMBER_ACK] = DDR_M_MEMBER_ACK, [DDR_DEBT_RECOVERED] = DDR_M_RECOVERED,
+						      [DDR_DEBT_FOLDED] = DDR_M_FOLDED, [DDR_DEBT_ROOM] = DDR_M_ROOM };
+	struct ddr_node_msg m;
+	const struct node *n;
+	uint64_t since;
+
+	if (ddr_node_msg_decode(msg->bytes, msg->len, &m) || m.type != DDR_N_VERDICT || !(m.verdict.flags & DDR_VERDICT_OWES))
+		return false;
+	n = &s->node[m.verdict.process.node - 1];
+	since = s->now + PULSES_MS - (s->now + PULSES_MS < m.verdict.owed.ms ? s->now + PULSES_MS : m.verdict.owed.ms);
+	return n->did_ms[0] > since || n->did_ms[done[m.verdict.owed.kind % DDR_DEBT_KINDS]] > since;
+}
+
+bool node_ordered(struct sim *s, struct node *n, const struct bus_message *msg)
+{
+	struct ddr_msg m;
+
+	if (ddr_node_msg_is(msg->bytes, msg->len))
+		return unjust(s, msg);
+	if (!ddr_msg_decode(msg->bytes, msg->len, &m) && (uint32_t)m.type < 64)
+		n->did_ms[m.type] = s->now;
+	return false;
+}
+
+/* The node that the message declares lost, for what it owes; 0: it is another message. */
+static uint32_t accused(const struct ddr_input *in)
+{
+	struct ddr_node_msg m;
+
+	if (in->type == DDR_IN_VIEW || !ddr_node_msg_is(in->msg, in->msg_len) || ddr_node_msg_decode(in->msg, in->msg_len, &m) ||
+	    m.type != DDR_N_VERDICT || !(m.verdict.flags & DDR_VERDICT_OWES))
+		return 0;
+	return m.verdict.process.node;
+}
+
+/* Nobody is declared lost who does what it owes (rule L3). */
+static void judged(uint32_t node, bool before)
+{
+	if (!node || before || !me->d->link || !ddr_link_node_out(me->d->link, node))
+		return;
+	me->s->stats[STAT_OWED]++;
+	if (me->n->unjust)
+		sim_violation(me->s, "node %u is declared lost for a debt, and has done what it owed, or has just come", node);
+}
+
 cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 {
 	const struct ddr_input *in = me->news;
@@ -285,8 +341,13 @@ cs_error_t cpg_dispatch(cpg_handle_t handle, cs_dispatch_flags_t types)
 		tell_view(in);
 	else
 		heard(in);
-	if (in->type != DDR_IN_VIEW)
+	if (in->type != DDR_IN_VIEW) {
+		uint32_t node = accused(in);
+		bool before = node && ddr_link_node_out(me->d->link, node);
+
 		MINE(group).model.cpg_deliver_fn(2, &MINE(group).name, in->node, pid_of(in->node), (void *)(uintptr_t)in->msg, in->msg_len);
+		judged(node, before);
+	}
 	return CS_OK;
 }
 

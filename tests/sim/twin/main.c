@@ -44,10 +44,11 @@ static void tell(const struct options *o, const uint64_t *stats)
 	       (unsigned long long)stats[STAT_JOBS], (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS],
 	       (unsigned long long)stats[STAT_SUSPECT], (unsigned long long)stats[STAT_SILENCES]);
 	if (o->nodes > 1)
-		printf("; nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, joined %llu, evicted %llu, left %llu, messages %llu",
+		printf("; nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, joined %llu, evicted %llu, left %llu, messages %llu, "
+		       "debtors declared lost (as each node heard it) %llu",
 		       (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS], (unsigned long long)stats[STAT_FENCED],
 		       (unsigned long long)stats[STAT_RECOVERED], (unsigned long long)stats[STAT_JOINED], (unsigned long long)stats[STAT_EVICTED],
-		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES]);
+		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES], (unsigned long long)stats[STAT_OWED]);
 	printf(")\n");
 }
 

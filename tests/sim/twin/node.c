@@ -166,6 +166,8 @@ static void configure(const struct sim *s, struct ddr_daemon *d, const struct no
 	d->conf.node_id = n->id;
 	d->conf.tune.hot_spare = 1;
 	d->conf.tune.io_timeout_ms = 20000;
+	if (s->rare.kinds >> RARE_WEDGE & 1)
+		d->conf.owe_ms = 35000;
 	strcpy(d->conf.fence_command, s->fencing && (s->finding != FINDING_T10 || n->id > 1) ? "agent" : DDR_FENCE_NONE);
 	if (s->cluster) {
 		d->conf.away_ms = s->storm.away_ms;
@@ -229,8 +231,10 @@ void node_start(struct sim *s, struct node *n)
 	n->crash_after = -1;
 	n->v_ring = n->q_ring = 0;
 	n->pid++;
-	if (!n->k.there)
+	if (!n->k.there) {
+		n->wedged_until = 0;
 		kernel_new(s, &n->k);
+	}
 	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .file = p->file, .ran_ms = s->now, .began_ms = s->now };
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */

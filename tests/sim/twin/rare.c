@@ -240,6 +240,9 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 		return true;
 	case RARE_CLONE: return a->arg[0] ? is_clone(s, n, (uint32_t)a->arg[0]) : no_clone(s, n);
 	case RARE_ADOPT: return runs && adopts(p);
+	case RARE_WEDGE:
+		n->wedged_until = s->now + a->arg[0];
+		return s->cluster;
 	case RARE_TABLE:
 		n->wrong_table = n->k.there ? n->wrong_table : (uint32_t)(a->arg[0] % (SIM_TABLES + 1));
 		return !n->k.there;
