@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include "lib/wire/msg.h"
+#include "lib/wire/node_msg.h"
 #include "twin.h"
 
 size_t __real_ddr_sm_step(struct ddr_sm *sm, const struct ddr_input *in, struct ddr_outputs *outs);
@@ -175,4 +177,39 @@ struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_co
 	me->n->ready = me->n->clean = me->n->failed = false;
 	me->n->quorate = !me->s->cluster;
 	return sm;
+}
+
+/* ---- what others say of it --------------------------------------------------------- */
+
+#define PULSES_MS	6000u	/* what pulses say is that old at most */
+
+/*
+ * Does it accuse a node of owing what that has done, or could not do, in the time that it names? Where a node may owe several things of a kind, it may have
+ * done another one.
+ */
+static bool unjust(const struct sim *s, const struct bus_message *msg)
+{
+	static const uint8_t done[DDR_DEBT_KINDS] = { [DDR_DEBT_HELLO] = DDR_M_HELLO, [DDR_DEBT_STATE] = DDR_M_STATE, [DDR_DEBT_MEMBER_DONE] = DDR_M_MEMBER_DONE,
+						      [DDR_DEBT_MEMBER_ACK] = DDR_M_MEMBER_ACK, [DDR_DEBT_RECOVERED] = DDR_M_RECOVERED,
+						      [DDR_DEBT_FOLDED] = DDR_M_FOLDED, [DDR_DEBT_ROOM] = DDR_M_ROOM };
+	struct ddr_node_msg m;
+	const struct node *n;
+	uint64_t since;
+
+	if (ddr_node_msg_decode(msg->bytes, msg->len, &m) || m.type != DDR_N_VERDICT || !(m.verdict.flags & DDR_VERDICT_OWES))
+		return false;
+	n = &s->node[m.verdict.process.node - 1];
+	since = s->now + PULSES_MS - (s->now + PULSES_MS < m.verdict.owed.ms ? s->now + PULSES_MS : m.verdict.owed.ms);
+	return n->did_ms[0] > since || n->did_ms[done[m.verdict.owed.kind % DDR_DEBT_KINDS]] > since;
+}
+
+bool node_ordered(struct sim *s, struct node *n, const struct bus_message *msg)
+{
+	struct ddr_msg m;
+
+	if (ddr_node_msg_is(msg->bytes, msg->len))
+		return unjust(s, msg);
+	if (!ddr_msg_decode(msg->bytes, msg->len, &m) && (uint32_t)m.type < 64)
+		n->did_ms[m.type] = s->now;
+	return false;
 }
