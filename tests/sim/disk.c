@@ -111,7 +111,7 @@ void disk_readable(struct disk *d)
 void disk_back(struct sim *s, struct disk *d)
 {
 	d->full = false;
-	d->dead = d->failed = d->dropped = d->chosen = d->exchanged = false;
+	d->dead = d->failed = d->dropped = d->chosen = d->exchanged = d->blank = d->small = d->lies = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	memset(d->hangs_until, 0, sizeof(d->hangs_until));
 	disk_readable(d);	/* and its firmware has others for its bad sectors */

@@ -179,6 +179,15 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 	return true;
 }
 
+/* A verify reads wrong contents of the block from another disk. */
+static bool another_wrong(const struct sim *s, const struct disk *d, uint64_t block)
+{
+	for (const struct disk *o = s->disk; o < s->disk + s->sb0.members; o++)
+		if (o != d && o->wrong && o->wrong_block == block)
+			return true;
+	return false;
+}
+
 /* Sectors that cannot be read until something is written there: the array has lost what they hold, as it loses a member. */
 bool sim_disk_bad(struct sim *s, uint32_t m, uint64_t start, uint64_t count, uint64_t apart)
 {
@@ -187,6 +196,8 @@ bool sim_disk_bad(struct sim *s, uint32_t m, uint64_t start, uint64_t count, uin
 	if (m >= s->sb0.members || !s->g.parity || d->dead || d->once != FAULT_NONE || start >= s->blocks || (!d->n_bad && !one_more(s, d)))
 		return false;
 	for (uint64_t b = start; count && b < s->blocks; b += 1 + apart, count--) {
+		if (another_wrong(s, d, b))
+			continue;
 		d->n_bad += !d->bad[b];
 		d->bad[b] = true;
 	}
@@ -210,8 +221,21 @@ static void mended(struct sim *s, struct disk *d)
 void sim_disks_mended(struct sim *s)
 {
 	for (struct disk *d = s->disk; d < s->disk + s->sb0.members; d++)
-		if (d->was_bad && !d->n_bad)
+		if (d->was_bad && !d->n_bad && !d->lies)
 			mended(s, d);
+}
+
+/* That costs the member; one with bad sectors counts as one that fails already. */
+bool sim_disk_lies(struct sim *s, uint32_t m)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || d->dead || d->lies || d->once != FAULT_NONE || (!d->was_bad && !one_more(s, d)))
+		return false;
+	d->lies = true;
+	s->stats[STAT_FAULTS]++;
+	sim_trace(s, "fault: member %u will read back something else than was written", m);
+	return true;
 }
 
 /* For a quarter of io_timeout at most, which must cost nothing; or for longer, and then it has failed on this node. */

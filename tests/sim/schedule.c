@@ -471,7 +471,7 @@ void cluster_one_event(struct sim *s)
 		sim_replace(s, n);
 	if (n->id == s->storm.slow && !sim_chance(s, 6))
 		n = any(s);
-	if (sim_rand(s, 100) < s->storm.io && n->up && !n->leaving && n->k.enabled && n->k.there)
+	if (sim_rand(s, 100) < s->storm.io && !rare_quiet(s) && n->up && !n->leaving && n->k.enabled && n->k.there)
 		moved = kernel_start(s, &n->k, kind(s));
 	for (uint32_t i = 0; i < s->n_nodes && !moved; i++)
 		moved = progress(s, &s->node[(n->id - 1 + i) % s->n_nodes]);

@@ -91,7 +91,9 @@ struct disk {
 	enum disk_fault once;	/* the next request of this kind fails */
 	bool full;		/* its pool is full: some writes get no space. That is no failure */
 	uint64_t full_until;	/* event at which that ends */
-	bool exchanged;		/* another disk is behind its devices (finding.c) */
+	bool exchanged;		/* another disk is behind its devices (finding.c, rare.c) */
+	bool blank, small;	/* which is empty, or too small */
+	bool lies;		/* the next read of a sector that was just rewritten delivers other contents */
 	uint32_t sour;		/* this many reads of a fix fail: it looks for a bad sector that was reported */
 	bool bad[SIM_MAX_BLOCKS];	/* these cannot be read until they are written */
 	uint32_t n_bad;
@@ -317,6 +319,11 @@ struct node {
 	bool hidden;			/* the file that says who it is cannot be read */
 	uint32_t wrong_table;		/* what is wrong in the table that its operator loads next, or has loaded; 0: nothing */
 	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
+	uint64_t slow_until[DDR_MAX_MEMBERS];	/* whoever opens a member that is not in use, or reads its superblock, hangs (s->now) */
+	uint32_t looks_at;		/* + 1: the member that a thread of its daemon opens or reads just now */
+	bool newer;			/* it remembers a generation that the disks never had */
+	bool older;			/* so its operator starts the array with --older */
+	bool removed;			/* the array was removed while it was loaded, and its operator loads the table again */
 	/* finding.c */
 	bool lasting;			/* what befell it does not end */
 	bool stuck;			/* its dead daemon hangs in the driver, and is in the group still */
@@ -450,10 +457,11 @@ struct storm {
 enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_VANISH, WORLD_BAD, WORLD_END, WORLD_CLIENT, WORLD_EVENTS };
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
-/* What is rare.c's (struct act, sub of ACT_RARE); the last two happen by acts of their own. */
+/* What is rare.c's (struct act, sub of ACT_RARE); two of them happen by acts of their own. */
 #define SIM_TABLES	9u	/* ways in which a table may be wrong */
 enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_WEDGE, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
- RARE_BAD_COPY, RARE_HANG, RARE_WHATS };
+ RARE_BAD_COPY, RARE_HANG,
+	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_WHATS };
 struct rare { uint64_t rng; uint32_t kinds, every, user, clone; uint64_t user_until, clone_until; };	/* user: the node with a command in the group of the array; clone: one that is a copy; 0: none */
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
@@ -570,6 +578,7 @@ bool sim_quorate(struct sim *s, struct node *n);	/* loses quorum if it has it, o
 bool sim_disk_fails(struct sim *s, uint32_t m, enum disk_fault once);
 bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m);
 bool sim_disk_bad(struct sim *s, uint32_t m, uint64_t start, uint64_t count, uint64_t apart);	/* bad sectors, until they are written */
+bool sim_disk_lies(struct sim *s, uint32_t m);	/* a sector that it rewrites reads back differently, once */
 void sim_disks_mended(struct sim *s);	/* some may have none any more */
 bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms, bool kernel);
 /* @asked: by the operator; else the kernels report the device, and the daemons see for themselves. */
@@ -591,6 +600,7 @@ void world_calm(struct sim *s);
 void rare_draw(struct sim *s);
 /* Once an event. */
 void rare_event(struct sim *s, struct node *n);
+bool rare_quiet(const struct sim *s);
 bool rare_peace(const struct sim *s);	/* nothing else may befall anybody: a copy would never get far enough */
 void rare_calm(struct sim *s);	/* all of it ends */
 

@@ -284,12 +284,14 @@ static void one_event(struct sim *s)
 		sim_act(s, tick);
 	else if (!n->quorate && what < 60)
 		quorum(s, n);
-	else if (what < 200)
+	else if (what < 200 && !rare_quiet(s))
 		kernel_start(s, &n->k, sim_chance(s, 8) ? OP_FLUSH : sim_chance(s, 8) ? OP_READ : sim_chance(s, 40) ? OP_MISMATCH : OP_WRITE);
 	else if (!n->sm && node_may_start(n) && what < 300)
 		begin(s, n);
-	else
-		sim_progress(s, n);
+	else if (!sim_progress(s, n) && rare_quiet(s)) {
+		tick.arg[0] = 1 + sim_rand(s, 1000);
+		sim_act(s, tick);
+	}
 	if (sim_chance(s, 16))
 		check_media(s);
 	if (sim_chance(s, 16)) {

@@ -85,6 +85,11 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "adopt", ACT_RARE, RARE_ADOPT, { NULL } },
 	{ "kernel-is-wedged", ACT_RARE, RARE_WEDGE, { "ms" } },		/* it drains no range, and applies no change of members */
 	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* will be loaded after the next reboot */
+	{ "looks-hang", ACT_RARE, RARE_SLOW, { "member", "ms" } },		/* at a member that is not in use */
+	{ "other-disk", ACT_RARE, RARE_SWAP, { "member", "what" } },	/* 1: of another array; 2: an empty one; 3: a smaller one */
+	{ "remembers-newer", ACT_RARE, RARE_OLDER, { "by" } },		/* generation than the disks ever had; 0: another one of that number */
+	{ "reads-back-other", ACT_RARE, RARE_LIES, { "member" } },
+	{ "removed-while-loaded", ACT_RARE, RARE_GONE, { NULL } },
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },

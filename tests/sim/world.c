@@ -128,7 +128,7 @@ void world_event(struct sim *s, struct node *n)
 		finding_event(s, n);
 	else
 		rare_event(s, n);
-	if (!s->world.sum || !sim_chance(s, s->world.every))
+	if (!s->world.sum || !sim_chance(s, s->world.every) || rare_quiet(s))
 		return;
 	at = sim_rand(s, s->world.sum);
 	while (at >= s->world.weight[what])

@@ -100,12 +100,40 @@ uint64_t ddr_look_now(void)
 	return twin_ms(me);
 }
 
+static uint32_t member_of(const char *path)
+{
+	unsigned int m = 0;
+
+	sscanf(path, "/dev/sim%u", &m);
+	return m;
+}
+
+/* Does a thread that looks at the member hang? Where it is in use, all requests of the node do so, which costs the member; else perhaps only those who look. */
+static bool looks_hang(uint32_t m)
+{
+	struct ddr_super sb;
+
+	if (twin_hangs(me, m))
+		return true;
+	return me->n->slow_until[m] > me->s->now && !(check_newest_super(me->s, &sb) && sb.member[m].state == DDR_MEMBER_IN_SYNC);
+}
+
+/* A thread that was given up is in the driver until the device answers, and nobody opens or reads that meanwhile. */
+static bool given_up(uint32_t m)
+{
+	me->late_looks &= looks_hang(m) ? ~0u : ~(1u << m);
+	return me->late_looks >> m & 1;
+}
+
 static enum ddr_look_start begin(struct ddr_look **out, const char *path, const struct ddr_dev *dev, unsigned int what, uint64_t offset, size_t len,
 				 unsigned int limit_ms, struct ddr_error *err)
 {
-	struct ddr_look *l = calloc(1, sizeof(*l));
+	struct ddr_look *l;
 
 	*out = NULL;
+	if (given_up(member_of(path)))
+		return DDR_LOOK_HANGS;
+	l = calloc(1, sizeof(*l));
 	if (!l || twin_fails(CALL_THREAD)) {
 		ddr_error_call(err, ENOMEM, "out of memory");
 		free(l);
@@ -161,26 +189,25 @@ enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev 
 	return begin(look, dev->path, dev, DDR_LOOK_BYTES, offset, len, limit_ms, err);
 }
 
-static uint32_t member_of(const char *path)
-{
-	unsigned int m = 0;
-
-	sscanf(path, "/dev/sim%u", &m);
-	return m;
-}
-
 /* Other things happen while it is under way. */
 bool ddr_look_wait(struct ddr_look *l)
 {
+	uint32_t m = member_of(l->path);
+
 	if (l->ended)
 		return true;
-	if (sim_chance(me->s, 2))
+	if (sim_chance(me->s, 2)) {
+		me->n->looks_at = l->what == DDR_LOOK_OPEN || l->what == DDR_LOOK_MEMBER ? m + 1 : 0;
 		twin_sleep(0);
-	while (twin_hangs(me, member_of(l->path)))
-		if (twin_ms(me) >= l->due_ms)
+		me->n->looks_at = 0;
+	}
+	while (looks_hang(m)) {
+		if (twin_ms(me) >= l->due_ms) {
+			me->late_looks |= 1u << m;
 			return false;
-		else
-			twin_sleep(twin_ms(me) + 100);
+		}
+		twin_sleep(twin_ms(me) + 100);
+	}
 	l->ended = true;
 	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
 	l->bytes = l->dev.bytes;
@@ -239,14 +266,14 @@ static bool left_out(const struct ddr_scan_how *how, uint32_t member)
 	return false;
 }
 
-static int add_hung(struct ddr_scan *scan, const char *path, bool pending, struct ddr_error *err)
+static int add_hung(struct ddr_scan *scan, const char *path, bool pending, bool known, struct ddr_error *err)
 {
 	struct ddr_scan_hung *list = realloc(scan->hung, (scan->n_hung + 1) * sizeof(*list));
 
 	if (!list)
 		return ddr_error_call(err, ENOMEM, "out of memory");
 	scan->hung = list;
-	list[scan->n_hung] = (struct ddr_scan_hung){ .pending = pending };
+	list[scan->n_hung] = (struct ddr_scan_hung){ .pending = pending, .known = known };
 	snprintf(list[scan->n_hung++].path, sizeof(list->path), "%s", path);
 	return 0;
 }
@@ -257,7 +284,7 @@ static int take(struct ddr_scan *scan, struct ddr_look *look, uint32_t m, struct
 	struct ddr_scan_device *dev = &scan->dev[scan->n];
 
 	if (!ddr_look_wait(look))
-		return add_hung(scan, look->path, false, err);
+		return add_hung(scan, look->path, false, false, err);
 	if (look->error.own && (!look->opened || look->supers.newest < 0)) {
 		*err = look->error;
 		return -1;
@@ -302,18 +329,24 @@ int __wrap_ddr_scan_devices(struct ddr_scan *scan, const struct ddr_scan_how *ho
 		snprintf(path, sizeof(path), "/dev/sim%u", m);
 		if (left_out(how, m))
 			continue;
-		if (enough && twin_hangs(me, m)) {	/* it has not answered yet, and is not waited for */
-			if (add_hung(scan, path, true, err)) {
+		if (enough && looks_hang(m)) {	/* it has not answered yet, and is not waited for */
+			if (add_hung(scan, path, true, given_up(m), err)) {
 				ddr_scan_free(scan);
 				return -1;
 			}
 			continue;
 		}
-		if (ddr_look_start(&look, path, 0, how->limit_ms, err) == DDR_LOOK_FAILED) {
-			ddr_scan_free(scan);
-			return -1;
+		switch (ddr_look_start(&look, path, 0, how->limit_ms, err)) {
+		case DDR_LOOK_FAILED:
+			ret = -1;
+			break;
+		case DDR_LOOK_HANGS:
+			ret = add_hung(scan, path, false, true, err);
+			break;
+		case DDR_LOOK_RUNS:
+			ret = take(scan, look, m, err);
+			break;
 		}
-		ret = take(scan, look, m, err);
 		ddr_look_put(look);
 		if (ret) {
 			ddr_scan_free(scan);
@@ -365,7 +398,10 @@ int ddr_state_lower(const char *dir, const uint8_t uuid[16], const struct ddr_kn
 	(void)uuid;
 	if (me->s->now < me->n->readonly_until)
 		return -EROFS;
+	if (!me->n->older)
+		sim_violation(me->s, "node %u forgets a generation that it has seen, and nobody said --older", me->n->id);
 	me->known = *known;
+	me->n->newer = me->n->older = false;
 	return 0;
 }
 
@@ -375,6 +411,7 @@ void ddr_state_seen(const char *dir, const uint8_t uuid[16], uint64_t generation
 	(void)uuid;
 	if (generation < me->known.generation)
 		return;
+	me->n->newer = me->n->older = false;
 	me->known.generation = generation;
 	memcpy(me->known.gen_id, gen_id, sizeof(me->known.gen_id));
 }

@@ -75,7 +75,8 @@ static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t l
 			for (unsigned int i = 0; i < SECTOR; i += sizeof(token))
 				memcpy(to + i, &token, sizeof(token));
 		} else if (area == AREA_SUPER && d->exchanged) {
-			memcpy(to, foreign(s, place == d->sb[1]) + at % DDR_META_BLOCK, SECTOR);
+			if (!d->blank)
+				memcpy(to, foreign(s, place == d->sb[1]) + at % DDR_META_BLOCK, SECTOR);
 		} else if (area != AREA_NONE) {
 			memcpy(to, place + at % DDR_META_BLOCK, SECTOR);
 		}
@@ -149,7 +150,8 @@ uint64_t twin_bytes(const struct proc *p, uint32_t m)
 {
 	struct ddr_super sb;
 
-	(void)m;
+	if (p->s->disk[m].exchanged && p->s->disk[m].small)
+		return p->s->sb0.data_offset + DDR_TAIL_BYTES;
 	if (!p->n->sm && check_newest_super(p->s, &sb) && p->n->room < sb.array_blocks)
 		p->n->room = p->s->room;
 	return p->s->sb0.data_offset + p->n->room * p->s->sb0.chunk + DDR_TAIL_BYTES;
@@ -391,19 +393,38 @@ static struct io *job_at(struct node *n, uint64_t block)
 	return NULL;
 }
 
+/* Does another disk deliver wrong contents there? What a block is without two of its disks, one of which nobody suspects, cannot be told. */
+static bool another_wrong(const struct sim *s, const struct request *r, uint64_t block)
+{
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		if (m != r->member && s->disk[m].wrong && s->disk[m].wrong_block >= block && s->disk[m].wrong_block < block + r->len / s->sb0.chunk)
+			return true;
+	return false;
+}
+
+/* Likewise: does another disk deliver nothing there? */
+static bool another_fails(const struct sim *s, const struct request *r, uint64_t block)
+{
+	for (uint32_t p = 0; p < s->g.roles; p++)
+		if (s->at[p] != r->member && (disk_gone(s, r->n, &s->disk[s->at[p]]) || s->disk[s->at[p]].bad[block]))
+			return true;
+	return false;
+}
+
 static int read_data(struct sim *s, struct request *r, uint64_t block)
 {
 	struct disk *d = &s->disk[r->member];
 	const struct io *job = job_at(r->n, block);
 	bool rewritten = job && (job->fixed >> r->member & 1);	/* it is read back: a sector that was rewritten is a good one */
+	bool only = another_wrong(s, r, block);
 
-	if (node_io_fails(s, r->n, d, FAULT_READ_IO))
+	if ((!only || disk_gone(s, r->n, d)) && node_io_fails(s, r->n, d, FAULT_READ_IO))
 		return -EIO;
 	if (disk_bad(d, block, r->len / s->sb0.chunk)) {
 		d->failed = true;
 		return -ENODATA;
 	}
-	if (!rewritten && ((job && job->fix && d->sour && d->sour--) || node_io_fails(s, r->n, d, FAULT_READ_MEDIUM)))
+	if (!rewritten && !only && ((job && job->fix && d->sour && d->sour--) || node_io_fails(s, r->n, d, FAULT_READ_MEDIUM)))
 		return -ENODATA;
 	for (uint64_t b = block; b < block + r->len / s->sb0.chunk && b < SIM_MAX_BLOCKS; b++)
 		s->truth[b].lost |= d->dropped;		/* it is not out yet: the job takes what is old (limits) */
@@ -427,10 +448,26 @@ static void read_wrong(const struct sim *s, const struct request *r, uint64_t bl
 	const struct io *job = job_at(r->n, block);
 	uint8_t *at = (uint8_t *)r->req->buf + (d->wrong_block - block) * s->sb0.chunk;
 
-	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || (job->job != DDR_KA_VERIFY && !job->fix) || kernel_asks(s, d->wrong_block))
+	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || (job->job != DDR_KA_VERIFY && !job->fix) || kernel_asks(s, d->wrong_block) ||
+	    another_fails(s, r, d->wrong_block))
 		return;
 	for (uint32_t i = 0; i < s->sb0.chunk; i++)
 		at[i] = (uint8_t)~at[i];
+}
+
+/* What it has just rewritten reads back differently, once. */
+static void read_back(struct sim *s, const struct request *r, uint64_t block)
+{
+	struct disk *d = &s->disk[r->member];
+	const struct io *job = job_at(r->n, block);
+
+	if (!d->lies || !job || !(job->fixed >> r->member & 1))
+		return;
+	d->lies = false;
+	d->failed = true;
+	sim_trace(s, "fault: member %u reads block %llu back differently", r->member, (unsigned long long)block);
+	for (uint32_t i = 0; i < r->len; i++)
+		((uint8_t *)r->req->buf)[i] ^= 1;
 }
 
 static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t block)
@@ -446,6 +483,8 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 		get_bytes(s, d, r->req->buf, r->len, r->offset);
 	if (!ret && r->p && area == AREA_DATA)
 		read_wrong(s, r, block);
+	if (!ret && r->p && area == AREA_DATA)
+		read_back(s, r, block);
 	return ret;
 }
 

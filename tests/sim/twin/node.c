@@ -55,6 +55,30 @@ static bool unreachable(const struct proc *p)
 	return false;
 }
 
+bool twin_remembers_newer(const struct proc *p)
+{
+	struct ddr_super sb;
+
+	return p->n->newer && check_newest_super(p->s, &sb) &&
+	       (p->known.generation > sb.generation || (p->known.generation == sb.generation && memcmp(p->known.gen_id, sb.gen_id, sizeof(sb.gen_id)) != 0));
+}
+
+/* The operator removes the table, which nothing has used, and starts the array anew. */
+static void starts_anew(struct proc *p)
+{
+	kernel_power(p->s, &p->n->k);
+	node_kill(p->s, p->n);
+}
+
+static void table_is_back(struct proc *p)
+{
+	p->n->removed = false;
+	kernel_new(p->s, &p->n->k);
+	sim_trace(p->s, "node %u: the table of the array is there again", p->n->id);
+	twin_control_tell(p, DDR_K_APPEARED, p->n->k.cookie, 0);
+	twin_control_tell(p, DDR_K_RESUMED, 0, 0);
+}
+
 /* After whatever it did. */
 static void settle(struct proc *p)
 {
@@ -70,12 +94,21 @@ static void settle(struct proc *p)
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && n->wrong_table) {
-		kernel_power(p->s, &n->k);	/* its operator removes the table, which nothing has used, and loads the right one */
+	if (a && a->state == DDR_ARRAY_REFUSED && n->wrong_table) {	/* now the right one */
 		n->wrong_table = 0;
-		node_kill(p->s, n);
+		starts_anew(p);
 		return;
 	}
+	if (sm && twin_remembers_newer(p) && p->known.generation > ddr_sm_super(sm)->generation)
+		sim_violation(p->s, "node %u has seen generation %llu, starts the array from generation %llu, and nobody said --older", n->id,
+			      (unsigned long long)p->known.generation, (unsigned long long)ddr_sm_super(sm)->generation);
+	if (a && a->state == DDR_ARRAY_REFUSED && twin_remembers_newer(p)) {
+		n->older = true;
+		starts_anew(p);
+		return;
+	}
+	if (n->removed && !n->k.there && sim_chance(p->s, 8))
+		table_is_back(p);
 	/* without a cluster, the id of the machine is what the array remembers */
 	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->cluster && (n->another || p->d->ident.fixed)) {
 		n->adopts = n->another;
@@ -205,6 +238,19 @@ static bool still_there(struct sim *s)
 	return s->cluster && (s->calm || sim_chance(s, 2));
 }
 
+/* start --older: for the generation that `ddraid start` found before, which is not always what is there by now. */
+static void older(struct proc *p)
+{
+	struct ddr_super sb;
+	uint64_t before = p->s->calm || !sim_chance(p->s, 4) ? 0 : 1;
+
+	if (!check_newest_super(p->s, &sb))
+		return;
+	memcpy(p->d->older.uuid, p->s->sb0.array_uuid, sizeof(p->d->older.uuid));
+	p->d->older.known.generation = sb.generation - before;
+	memcpy(p->d->older.known.gen_id, sb.gen_id, sizeof(sb.gen_id));
+}
+
 bool node_may_start(const struct node *n)
 {
 	for (const struct proc *p = twin_proc; p < twin_proc + SIM_MAX_NODES; p++)
@@ -235,6 +281,7 @@ void node_start(struct sim *s, struct node *n)
 		n->wedged_until = 0;
 		kernel_new(s, &n->k);
 	}
+	n->removed = false;
 	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .file = p->file, .ran_ms = s->now, .began_ms = s->now };
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
@@ -243,6 +290,8 @@ void node_start(struct sim *s, struct node *n)
 	n->no_module = s->calm || !sim_chance(s, 10) ? 0 : 1 + (uint32_t)sim_rand(s, 4);
 	sim_trace(s, "node %u: daemon %u starts", n->id, n->pid);
 	twin_run(p, begin, NULL);
+	if (n->older && p->alive)
+		older(p);
 	if (n->adopts && p->alive) {
 		n->adopt_pid = n->pid;
 		twin_adopt(p);
@@ -281,6 +330,7 @@ bool node_ends(struct sim *s, struct node *n)
 static void end(struct proc *p)
 {
 	p->alive = p->n->stopped = false;
+	p->n->looks_at = 0;
 	twin_workers_end(p);
 	twin_requests_orphaned(p->n);
 	twin_close_all(p);

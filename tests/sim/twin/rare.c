@@ -203,6 +203,91 @@ static bool wrong(struct sim *s, uint32_t m, uint64_t block)
 	return true;
 }
 
+/* No array has the disk in use: one that hangs, or is another one by now, costs nothing. */
+static bool idle(const struct sim *s, uint32_t m)
+{
+	struct ddr_super sb;
+
+	return m < s->sb0.members && check_newest_super(s, &sb) && sb.member[m].state != DDR_MEMBER_IN_SYNC && sb.member[m].state != DDR_MEMBER_REBUILDING;
+}
+
+static bool in_use(const struct sim *s, uint32_t m)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (uint32_t p = 0; n->k.there && p < DDR_UAPI_PLACES; p++)
+			if (n->k.disk[p] == m && n->k.state[p] != DDR_KM_OUT)
+				return true;
+	return !idle(s, m);
+}
+
+static bool slow(struct sim *s, struct node *n, uint32_t m, uint64_t ms)
+{
+	if (!idle(s, m) || n->slow_until[m] > s->now)
+		return false;
+	n->slow_until[m] = s->now + ms;
+	sim_trace(s, "node %u: who opens or reads member %u hangs for %llu ms", n->id, m, (unsigned long long)ms);
+	return true;
+}
+
+/* Nobody writes superblocks just now: one that looks and then writes cannot see what happens in between. */
+static bool at_rest(const struct sim *s, uint32_t m)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++) {
+		if (twin_pending(twin_of(s, n), m))
+			return false;
+		for (uint32_t i = 0; i < SIM_MAX_IO && n->n_io; i++)
+			if (n->io[i].used && n->io[i].type == DDR_OUT_SB_WRITE)
+				return false;
+	}
+	return true;
+}
+
+/* Another disk is behind the device of one that the array does not use, on all nodes, until the old one is put back. */
+static bool swap(struct sim *s, uint32_t m, uint64_t what)
+{
+	struct disk *d = &s->disk[m % DDR_MAX_MEMBERS];
+
+	if (m >= s->sb0.members || d->exchanged || d->dead || s->lossy || in_use(s, m) || !at_rest(s, m))
+		return false;
+	d->exchanged = true;
+	d->blank = what == 2;
+	d->small = what == 3;
+	sim_trace(s, "member %u is another disk now (%llu)", m, (unsigned long long)what);
+	for (struct node *o = s->node; o < s->node + s->n_nodes; o++)
+		node_hears(s, o, NEWS_CHANGED, m);
+	return true;
+}
+
+/* What it keeps is that of a machine that served a copy of these disks: that array went on, and these did not. */
+static bool remembers(struct sim *s, struct node *n, uint64_t by)
+{
+	struct proc *p = twin_of(s, n);
+	struct ddr_super sb;
+
+	if (!p->s || p->alive || n->k.there || n->newer || s->lossy || !check_newest_super(s, &sb))
+		return false;
+	p->known.generation = sb.generation + by;
+	memcpy(p->known.gen_id, sb.gen_id, sizeof(sb.gen_id));
+	p->known.gen_id[0] ^= 0xff;
+	n->newer = true;
+	sim_trace(s, "node %u remembers generation %llu of an array that was copied", n->id, (unsigned long long)p->known.generation);
+	return true;
+}
+
+/* dmsetup remove, while the daemon loads the array: nothing is in flight, or nothing may be yet. */
+static bool goes(struct sim *s, struct proc *p)
+{
+	const struct ddr_array *a = p->alive && !p->n->stopped ? twin_array(p) : NULL;
+
+	if (!a || a->state != DDR_ARRAY_LOADING || !p->n->k.there || p->n->wrong_table || (p->n->k.enabled && kernel_busy(&p->n->k)))
+		return false;
+	kernel_power(s, &p->n->k);
+	p->n->removed = true;
+	sim_trace(s, "node %u: the array is removed while it is loaded", p->n->id);
+	twin_control_tell(p, DDR_K_REMOVED, p->cookie, 0);
+	return true;
+}
+
 bool node_rare(struct sim *s, struct node *n, const struct act *a)
 {
 	struct proc *p = twin_of(s, n);
@@ -246,6 +331,11 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 	case RARE_TABLE:
 		n->wrong_table = n->k.there ? n->wrong_table : (uint32_t)(a->arg[0] % (SIM_TABLES + 1));
 		return !n->k.there;
+	case RARE_SLOW: return slow(s, n, (uint32_t)a->arg[0], a->arg[1]);
+	case RARE_SWAP: return swap(s, (uint32_t)a->arg[0], a->arg[1]);
+	case RARE_OLDER: return remembers(s, n, a->arg[0]);
+	case RARE_LIES: return sim_disk_lies(s, (uint32_t)a->arg[0]);
+	case RARE_GONE: return goes(s, p);
 	default: return false;
 	}
 }

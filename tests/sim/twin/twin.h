@@ -59,6 +59,7 @@ struct proc {
 	bool hears, quorate, due;	/* it is being told of a view or of quorum; whether it had quorum before, and has then */
 	bool was_refused;		/* since it began, a device could not be opened, for a reason of its own */
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
+	uint32_t late_looks;		/* members with a thread that hangs and was given up */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
 	struct ddr_identity_file file;	/* of ident.h, likewise */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
@@ -99,6 +100,8 @@ void twin_serves(struct proc *p, const char *what);
 void twin_run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg);
 /* Its array, or NULL. */
 struct ddr_array *twin_array(const struct proc *p);
+/* Does it remember a generation that the disks never had? */
+bool twin_remembers_newer(const struct proc *p);
 
 /* ---- choice.c ------------------------------------------------------------------- */
 
