@@ -281,37 +281,39 @@ static enum ddr_debt_why why(const struct ddr_sm *sm, enum ddr_debt_kind kind)
 
 /* ---- the look --------------------------------------------------------------- */
 
+/* Does this node wait for another one for so long that its own clock stands still? */
+static bool waits_long(const struct ddr_sm *sm, uint64_t now)
+{
+	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++)
+		for (uint64_t open = sm->own.debts[kind]; open; open &= open - 1) {
+			const struct ddr_sm_debt *d = &sm->own.debt[kind][__builtin_ctzll(open)];
+
+			if (d->node != sm->node && now >= d->since + DDR_DEBT_OLD_MS)
+				return true;
+		}
+	return false;
+}
+
 /*
  * This node's clock stands still while it waits for a disk, which fails after its time limit, or for another node: that one is at the end of the chain. It is
- * not declared lost for what it did not do meanwhile (lib/node/owes.h).
+ * not declared lost for what it did not do meanwhile (lib/node/owes.h). It goes on from zero. @waited: it does not wait for another one any more.
  */
-static void stand_still(struct ddr_sm *sm)
+static void go_on(struct ddr_sm *sm, bool waited)
 {
-	struct ddr_sm_debt *own[DDR_DEBT_KINDS] = { NULL };
-	bool waits = false;
-
 	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++)
 		for (uint64_t open = sm->own.debts[kind]; open; open &= open - 1) {
 			struct ddr_sm_debt *d = &sm->own.debt[kind][__builtin_ctzll(open)];
+			bool disk = d->node == sm->node && why(sm, (enum ddr_debt_kind)kind) == DDR_WHY_DISK;
 
-			if (d->node == sm->node)
-				own[kind] = d;
-			else
-				waits |= sm->now >= d->since + DDR_DEBT_OLD_MS;
+			if (d->node == sm->node && (waited || (d->still && !disk)))
+				d->moved = sm->now;
+			d->still = disk;
 		}
-	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++) {
-		bool still = own[kind] && (waits || why(sm, (enum ddr_debt_kind)kind) == DDR_WHY_DISK);
-
-		if (!own[kind])
-			continue;
-		if (still || own[kind]->still)
-			own[kind]->moved = sm->now;
-		own[kind]->still = still;
-	}
 }
 
 void ddr_sm_debts_look(struct ddr_sm *sm)
 {
+	bool waited = waits_long(sm, sm->now);
 	struct look k = { { 0 } };
 
 	if (!sm->own.quorate || sm->own.c.left_told) {
@@ -335,7 +337,7 @@ void ddr_sm_debts_look(struct ddr_sm *sm)
 			folds(sm, &k);
 	}
 	memcpy(sm->own.debts, k.open, sizeof(sm->own.debts));
-	stand_still(sm);
+	go_on(sm, waited && !waits_long(sm, sm->now));
 }
 
 /* ---- questions -------------------------------------------------------------- */
@@ -362,6 +364,8 @@ static void insert(struct ddr_node_debts *list, const struct ddr_node_debt *d)
 
 void ddr_sm_debts(const struct ddr_sm *sm, uint64_t now_ms, struct ddr_node_debts *list)
 {
+	bool waits = waits_long(sm, now_ms);
+
 	for (uint32_t i = 0; i < DDR_DEBT_KINDS * DDR_SM_MAX_NODES; i++) {
 		enum ddr_debt_kind kind = (enum ddr_debt_kind)(i / DDR_SM_MAX_NODES);
 		const struct ddr_sm_debt *d = &sm->own.debt[kind][i % DDR_SM_MAX_NODES];
@@ -372,7 +376,7 @@ void ddr_sm_debts(const struct ddr_sm *sm, uint64_t now_ms, struct ddr_node_debt
 		memcpy(n.uuid, sm->shared.sb.array_uuid, sizeof(n.uuid));
 		n.why = (uint8_t)(d->node == sm->node ? why(sm, kind) : DDR_WHY_UNKNOWN);
 		n.since_ms = age(now_ms, d->since);
-		n.quiet_ms = d->still ? 0 : age(now_ms, d->moved);
+		n.quiet_ms = d->node == sm->node && (d->still || waits) ? 0 : age(now_ms, d->moved);
 		insert(list, &n);
 	}
 }

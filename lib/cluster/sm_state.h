@@ -456,7 +456,7 @@ struct ddr_sm_debt {
 	uint32_t node;
 	uint64_t thing, step;		/* names what it owes, and how far that is */
 	uint64_t since, moved;		/* ms: it owes that since then; something of it was done last, or the same */
-	bool still;			/* of this node's own: its clock stands still */
+	bool still;			/* of this node's own: it waits for a disk, so its clock stands still */
 };
 
 enum ddr_batch_state { DDR_B_IDLE, DDR_B_FLUSH, DDR_B_MAP };

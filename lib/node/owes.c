@@ -22,10 +22,10 @@ static bool same_array(const uint8_t a[16], const uint8_t b[16])
 	return memcmp(a, b, 16) == 0;
 }
 
-/* Do its words on this array count? Who has left it waits for nothing there. */
+/* Do its words on this array count? Who has left it waits for nothing there; who was excluded takes part in nothing. */
 static bool counts(const struct ddr_group_process *p, const uint8_t uuid[16])
 {
-	for (uint32_t i = 0; p->owes.told == 2 && !p->silence.out_said && i < p->n; i++)
+	for (uint32_t i = 0; p->owes.told == 2 && i < p->n; i++)
 		if (same_array(p->ride[i].uuid, uuid))
 			return true;
 	return false;
