@@ -99,12 +99,47 @@ void ddr_job_fix_wrong(struct ddr_job_work *r)
 	write_changed(r);
 }
 
-/* One block with some unreadable chunks: computes them from the others. False: these do not suffice. */
+/*
+ * If one chunk is lost and there are two parities, more could be read than is needed: this role is computed as well, to see whether all of it fits together.
+ * Otherwise a chunk that is wrong without an error would make the lost one wrong, too. -1: nothing is to spare, or the parity need not match there.
+ */
+static int role_to_compare(const struct ddr_job_work *r, uint32_t lost)
+{
+	unsigned int data = ddr_geo_data(&r->j->geo);
+
+	if (!(r->what.fix & DDR_FIX_FITS) || r->j->geo.parity < 2 || lost & (lost - 1))
+		return -1;
+	return (int)(lost == 1u << data ? data + 1 : data);
+}
+
+/* Computes the lost chunks. False: the others do not suffice, or do not fit together. */
+static bool compute(struct ddr_job_work *r, uint32_t lost, void *piece[], void *scratch)
+{
+	const struct ddr_geometry *g = &r->j->geo;
+	int compared = role_to_compare(r, lost);
+	void *was_read = compared < 0 ? NULL : piece[compared];
+	struct ddr_recovery plan;
+
+	if (compared >= 0) {
+		lost |= 1u << compared;
+		piece[compared] = scratch;
+	}
+	if (ddr_recovery_plan(&plan, g, lost)) {
+		ddr_job_too_few(r);
+		return false;
+	}
+	ddr_recovery_run(&plan, g->chunk, piece);
+	if (!was_read || memcmp(was_read, scratch, g->chunk) == 0)
+		return true;
+	r->result.result = -ENODATA;	/* its disk is not to blame for more than the bad sector */
+	return false;
+}
+
+/* One block with some unreadable chunks: computes them from the others. False: that is not possible. */
 bool ddr_job_fix_unread(struct ddr_job_work *r)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	void *piece[DDR_MAX_ROLES];
-	struct ddr_recovery plan;
 	unsigned int spare = 0;
 	uint32_t lost = 0;
 
@@ -121,11 +156,8 @@ bool ddr_job_fix_unread(struct ddr_job_work *r)
 		}
 		piece[role] = there ? r->piece[place] : r->calc[spare++];
 	}
-	if (ddr_recovery_plan(&plan, g, lost)) {
-		ddr_job_too_few(r);
+	if (!compute(r, lost, piece, spare < g->parity ? r->calc[spare] : NULL))
 		return false;
-	}
-	ddr_recovery_run(&plan, g->chunk, piece);
 	ddr_job_step(r, STEP_WRITE);
 	for (unsigned int p = 0; p < g->roles; p++)
 		if (r->unread >> p & 1) {

@@ -289,6 +289,7 @@ enum ddr_space { DDR_SPACE_SUPER, DDR_SPACE_LOG, DDR_SPACE_MAP, DDR_SPACE_SLOT, 
 #define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others, then read back. In a longer range it is the result */
 #define DDR_FIX_WRONG	2u	/* a chunk that does not match, if P and Q identify it */
 #define DDR_FIX_PARITY	4u	/* and if they do not: the parity is recomputed */
+#define DDR_FIX_FITS	8u	/* the parity is known to match there: a bad sector is rewritten only if all that could be read fits together */
 
 struct ddr_output {
 	enum ddr_out_type type;

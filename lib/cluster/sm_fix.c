@@ -208,7 +208,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else if (medium && r->count > 1) {
 		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
 	} else if (medium) {
-		left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read");
+		left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read, or what they hold does not match");
 		f->left = true;
 		f->at += r->count;
 	} else {

@@ -780,7 +780,7 @@ static void hostile_verdicts(void **state)
 	m.verdict.node[7].node = 0;
 	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
 	m.verdict.node[7].node = 8;
-	m.verdict.flags = DDR_VERDICT_NO_SLOT << 1;
+	m.verdict.flags = DDR_VERDICT_OWES << 1;
 	assert_int_equal(ddr_node_msg_encode(&m, buf, sizeof(buf)), 0);
 	m.verdict.flags = DDR_VERDICT_TWO_NODE;
 	m.verdict.process.node = 0;

@@ -154,6 +154,50 @@ static void if_the_others_do_not_suffice_the_member_is_reported(void **state)
 	}
 }
 
+#define PAGE	4096u	/* what the files are read and written by */
+
+/* What the member holds now at byte @at of its data; @change: another byte is put there. */
+static uint8_t byte_at(struct rig *rig, unsigned int m, uint64_t at, bool change)
+{
+	uint8_t *page = aligned_alloc(PAGE, PAGE), was;
+	off_t from = (off_t)(DATA_OFFSET + at / PAGE * PAGE);
+
+	assert_int_equal(pread(rig->members->dev[m].fd, page, PAGE, from), PAGE);
+	was = page[at % PAGE];
+	page[at % PAGE] ^= 0x5a;
+	if (change)
+		assert_int_equal(pwrite(rig->members->dev[m].fd, page, PAGE, from), PAGE);
+	free(page);
+	return was;
+}
+
+/*
+ * With P and Q, one unreadable chunk leaves something to compare. If another chunk of the block is wrong without an error, nobody knows what was there: nothing
+ * may be written. That is known only where the parity matched before.
+ */
+static void what_does_not_fit_rewrites_no_bad_sector(void **state)
+{
+	(void)state;
+	for (unsigned int bad = 0; bad < 6; bad++)
+		for (unsigned int wrong = 0; wrong < 6; wrong++) {
+			struct rig rig;
+			uint64_t at;
+
+			fitting_rig(&rig, 2, 2);
+			at = (FIRST + 8) * rig.geo.chunk;
+			goes_bad(&rig, bad, FIRST + 8, EIO);
+			sour.bad[0].times = 2;
+			if (wrong != bad)
+				(void)byte_at(&rig, wrong, at, true);
+			do_range(&rig, (struct ddr_job_range){ .start = FIRST + 8, .count = 1, .members = 0x3f, .fix = DDR_FIX_BAD | DDR_FIX_FITS });
+			assert_int_equal(rig.result.result, wrong == bad ? 0 : -ENODATA);
+			assert_int_equal(rig.result.repaired, wrong == bad);
+			assert_int_equal(rig.result.hard, 0);
+			assert_int_equal(byte_at(&rig, bad, at, false), rig.before[bad][at]);
+			rig_close(&rig);
+		}
+}
+
 /* A source of a rebuild: with P and Q the rebuild continues without it, with P alone it cannot. */
 static void a_rebuild_continues_without_the_unreadable_member_if_it_can(void **state)
 {
@@ -188,6 +232,7 @@ int main(void)
 		cmocka_unit_test(a_bad_sector_that_stays_unreadable_when_rewritten_fails_the_member),
 		cmocka_unit_test(a_disk_that_returns_other_data_than_was_rewritten_has_failed),
 		cmocka_unit_test(if_the_others_do_not_suffice_the_member_is_reported),
+		cmocka_unit_test(what_does_not_fit_rewrites_no_bad_sector),
 		cmocka_unit_test(a_rebuild_continues_without_the_unreadable_member_if_it_can),
 	};
 

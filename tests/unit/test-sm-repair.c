@@ -97,7 +97,7 @@ static void the_log_names_a_repair(void **state)
 	assert_int_equal(says(f, 2), 'r');
 	assert_int_equal(fx_find_open(f, DDR_OUT_JOB_RANGE), -1);	/* not before the mark is durable */
 	answer(f, DDR_OUT_LOG_WRITE);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD);
 	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -117,7 +117,7 @@ static void a_region_being_written_is_not_logged_as_a_repair(void **state)
 	assert_true(fx_kernel(f, DDR_U_GRANT) >= 0);
 	bad_sector(f, 2, 5);
 	assert_int_equal(says(f, 2), 'w');
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD);
 }
 
 /* Rule 1: a region is not granted while a copy of the log may lack the mark of a write there. */
@@ -178,7 +178,7 @@ static void a_repair_cut_short_by_a_crash_is_checked_again(void **state)
 	assert_int_equal(fx_event(f, DDR_EV_RECOVERY), -1);
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(says(f, 3), 'r');				/* on all members, unchanged */
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->job, DDR_KA_VERIFY);
 	assert_int_equal(fx_job(f)->start, 3 * REGION);
 	assert_int_equal(fx_job(f)->count, REGION);
@@ -228,7 +228,7 @@ static void a_repair_that_recomputes_parity_is_resynced_after_a_crash(void **sta
 		fx_settle(f);
 	}
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	assert_int_equal(f->log[fx_open_io(f, DDR_OUT_JOB_RANGE)].fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 	assert_int_equal(says(f, 2), 'w');
 }
 
@@ -350,7 +350,7 @@ static void a_recovering_node_checks_repairs_again(void **state)
 	assert_false(ddr_log_get(c->disk[dead].payload, 1));
 	i = cx_find(&c->node[0], DDR_OUT_JOB_RANGE, 0);
 	assert_true(i >= 0);
-	assert_int_equal(c->node[0].log[i].fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(c->node[0].log[i].fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(c->node[0].log[i].start, REGION);
 	assert_int_equal(cx_status(&c->node[0]).resync_regions, 0);
 	assert_true(named(&c->disk[own], 1));

@@ -171,7 +171,7 @@ static void a_confirmed_mismatch_is_repaired_under_mark_and_range(void **state)
 	log = fx_find(f, DDR_OUT_LOG_WRITE, 0);
 	drain = fx_kernel(f, DDR_U_DRAIN);
 	assert_true(log >= 0 && drain > log);
-	assert_true(!fx_job(f)->unlocked && fx_job(f)->fix == (DDR_FIX_BAD | DDR_FIX_WRONG));
+	assert_true(!fx_job(f)->unlocked && fx_job(f)->fix == (DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG));
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 5);
 	assert_int_equal(fx_job(f)->count, 1);
 	assert_true(ddr_sm_region(f->sm, 2) & DDR_SM_REGION_DIRTY);
@@ -200,7 +200,7 @@ static void parity_is_rewritten_only_if_asked_for(void **state)
 	for (uint32_t look = 0; look < 3; look++)
 		job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION, .count = 1 });
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 	job_ends(f, (struct ddr_input){ .mismatches = 1 });
 	assert_int_equal(f->log[fx_event(f, DDR_EV_MISMATCH)].a, 1);
 	f->answers = FX_ALL;
@@ -299,7 +299,7 @@ static void a_checked_read_gets_the_repaired_block(void **state)
 	assert_int_equal(fx_job(f)->fix, 0);
 	job_ends(f, (struct ddr_input){ .mismatches = 1, .start = 2 * REGION + 6, .count = 1 });
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 6);
 	assert_int_equal(answered(f), 0);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 6, 1, 1, 0, false } });
@@ -346,7 +346,7 @@ static void a_bad_sector_is_found_and_rewritten(void **state)
 	fx_settle(f);
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(fx_job(f)->count, 40);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD);
 	job_ends(f, (struct ddr_input){ .result = ENODATA_, .failed_members = 2 });
 	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	assert_int_equal(fx_job(f)->count, 16);
@@ -408,7 +408,7 @@ static void an_ambiguous_mismatch_counts_against_no_member(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, DDR_VERIFY_F_REPAIR);
 	three_looks(f, 2 * REGION + 5, 9);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG | DDR_FIX_PARITY);
 	job_ends(f, (struct ddr_input){ .repaired = 9, .fixed[4] = { 2 * REGION + 5, 9, 9, 9, false } });
 	f->answers = FX_ALL;
 	fx_settle(f);
@@ -455,7 +455,7 @@ static void an_unfinished_repair_is_checked_again(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	job_ends(f, (struct ddr_input){ .result = -110 });	/* no member's fault */
 	fx_answer_all_but_jobs(f);
 	assert_false(job_open(f));
@@ -486,7 +486,7 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 	f->answers = FX_MSG | FX_KERNEL;
 	ask(f, DDR_VERIFY_OP_START, 0);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	fx_step(f, &gone);
 	fx_attach(f, 7, 0, 0);
 	job_ends(f, (struct ddr_input){ .repaired = 1, .fixed[2] = { 2 * REGION + 5, 1, 1, 0, false } });
@@ -495,7 +495,7 @@ static void a_table_that_is_loaded_meanwhile_costs_nothing(void **state)
 	assert_int_equal(fx_status(f).err_corrected[2], 1);
 	while (!fx_job(f)->fix)
 		job_ends(f, (struct ddr_input){ 0 });
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->start, 2 * REGION);
 	assert_int_equal(fx_job(f)->count, REGION);
 	f->answers = FX_ALL;
@@ -517,11 +517,11 @@ static void a_bad_sector_nearby_does_not_settle_a_mismatch(void **state)
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
 	three_looks(f, 2 * REGION + 5, 1);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD);
 	job_ends(f, (struct ddr_input){ 0 });
 	fx_answer_all_but_jobs(f);
 	assert_int_equal(record(f)->state, DDR_VERIFY_RUNNING);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD | DDR_FIX_WRONG);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD | DDR_FIX_WRONG);
 	assert_int_equal(fx_job(f)->start, 2 * REGION + 5);
 }
 
@@ -542,7 +542,7 @@ static void a_rewrite_that_failed_leaves_a_resync(void **state)
 				       .arg = { DDR_OP_READ } });
 	fx_settle(f);
 	fx_answer_all_but_jobs(f);
-	assert_int_equal(fx_job(f)->fix, DDR_FIX_BAD);
+	assert_int_equal(fx_job(f)->fix, DDR_FIX_FITS | DDR_FIX_BAD);
 	f->answers = FX_ALL;
 	fx_record(f, (struct ddr_rec){ .type = DDR_K_ERROR, .seq = 7, .member = 1, .status = DDR_EC_IO, .start = 3, .count = 1, .arg = { DDR_OP_WRITE } });
 	f->answers = FX_MSG | FX_KERNEL;
