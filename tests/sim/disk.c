@@ -111,6 +111,7 @@ void disk_readable(struct disk *d)
 void disk_back(struct sim *s, struct disk *d)
 {
 	d->full = false;
+	d->back_at = s->now;
 	d->dead = d->failed = d->dropped = d->chosen = d->exchanged = d->blank = d->small = d->lies = false;
 	d->cut = d->was_cut = d->faulted = d->daemon_failed = 0;
 	memset(d->hangs_until, 0, sizeof(d->hangs_until));

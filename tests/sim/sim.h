@@ -82,6 +82,7 @@ struct disk {
 	bool failed;		/* it has failed something since it was put in */
 	bool chosen;		/* it may fail; no more members than the parity covers may */
 	uint32_t cut;		/* nodes that do not reach it: their requests fail, like those to a dead disk (bit: index of the node) */
+	uint64_t back_at;		/* when it was mended, or put back, last */
 	uint64_t hangs_until[SIM_MAX_NODES];	/* real daemons: requests of this node end no earlier (s->now) */
 	uint32_t hangs_kernel;	/* nodes on which that holds for the kernel's own requests, too */
 	uint32_t was_cut;	/* nodes whose kernel may still report such a failure */

@@ -102,7 +102,8 @@ static void settle(struct proc *p)
 	if (sm && twin_remembers_newer(p) && p->known.generation > ddr_sm_super(sm)->generation)
 		sim_violation(p->s, "node %u has seen generation %llu, starts the array from generation %llu, and nobody said --older", n->id,
 			      (unsigned long long)p->known.generation, (unsigned long long)ddr_sm_super(sm)->generation);
-	if (a && a->state == DDR_ARRAY_REFUSED && twin_remembers_newer(p)) {
+	/* also if the array went on between the operator's look and this start: then the look is repeated */
+	if (a && a->state == DDR_ARRAY_REFUSED && (twin_remembers_newer(p) || (n->newer && n->older))) {
 		n->older = true;
 		starts_anew(p);
 		return;
