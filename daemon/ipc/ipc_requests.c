@@ -83,7 +83,7 @@ static void do_status(struct ddr_client *c, struct json_object *req)
 	}
 	list = ddr_request_status(c, a);
 	if (qb_list_empty(&c->d->arrays))
-		ddr_status_elsewhere(c->d, list);
+		ddr_unstarted_elsewhere(c->d, list);
 	ddr_client_ok(c, list);
 }
 

@@ -359,22 +359,6 @@ static struct json_object *elsewhere(const struct ddr_daemon *d)
 	return list;
 }
 
-void ddr_status_elsewhere(const struct ddr_daemon *d, struct json_object *arrays)
-{
-	struct json_object *list = elsewhere(d);
-
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		struct json_object *o = json_object_get(json_object_array_get_idx(list, i));
-
-		add_text(o, "name", json_object_get_string(json_object_object_get(o, "uuid")));
-		add_text(o, "state", "inactive");
-		json_object_object_add(o, "started", json_object_new_boolean(false));
-		json_object_object_add(o, "elsewhere", json_object_new_boolean(true));
-		json_object_array_add(arrays, o);
-	}
-	json_object_put(list);
-}
-
 static struct json_object *cluster_object(const struct ddr_array *a, const struct ddr_sm_status *st)
 {
 	static const char *const states[] = {

@@ -9,11 +9,6 @@ struct json_object;
 
 /* The object for `ddraid status --json`; belongs to the caller. NULL: out of memory. */
 struct json_object *ddr_status_array(struct ddr_array *a);
-/*
- * For a daemon that serves no array: adds what nodes wait for in the arrays of others to the list that `ddraid status --json` prints. Where arrays are
- * served, each has it in cluster.elsewhere.
- */
-void ddr_status_elsewhere(const struct ddr_daemon *d, struct json_object *arrays);
 /* The bad places found, for `ddraid verify NAME status`. Not a part of the above: those of many arrays would not fit into one message. */
 struct json_object *ddr_status_findings(const struct ddr_array *a);
 /* The index of the member that @which names (number, device or uuid); -1: none. */

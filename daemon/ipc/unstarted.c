@@ -86,6 +86,23 @@ void ddr_unstarted_list(const struct ddr_daemon *d, struct json_object *list, bo
 			json_object_array_add(list, object(&d->unstarted[i]));
 }
 
+void ddr_unstarted_elsewhere(const struct ddr_daemon *d, struct json_object *list)
+{
+	for (size_t i = 0; i < DDR_ELSEWHERE && d->elsewhere[i].waits[0]; i++) {
+		struct json_object *o = json_object_new_object();
+		char uuid[37];
+
+		uuid_unparse_lower(d->elsewhere[i].uuid, uuid);
+		json_object_object_add(o, "name", json_object_new_string(uuid));	/* its own is not known here */
+		json_object_object_add(o, "uuid", json_object_new_string(uuid));
+		json_object_object_add(o, "state", json_object_new_string("inactive"));
+		json_object_object_add(o, "started", json_object_new_boolean(false));
+		json_object_object_add(o, "elsewhere", json_object_new_boolean(true));
+		json_object_object_add(o, "waits", json_object_new_string(d->elsewhere[i].waits));
+		json_object_array_add(list, o);
+	}
+}
+
 void ddr_unstarted_error(struct ddr_client *c, const char *name)
 {
 	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++) {

@@ -15,6 +15,11 @@ struct json_object;
 void ddr_unstarted_request(struct ddr_client *c, struct json_object *req);
 /* Adds them to the list for `ddraid status`, unless that is for a single array (@one). */
 void ddr_unstarted_list(const struct ddr_daemon *d, struct json_object *list, bool one);
+/*
+ * For a daemon that serves no array: adds what nodes wait for in the arrays of others to the list that `ddraid status --json` prints. Where arrays are
+ * served, each has it in cluster.elsewhere.
+ */
+void ddr_unstarted_elsewhere(const struct ddr_daemon *d, struct json_object *list);
 /* Answers that no array with this name is started, and why, as far as that is known. */
 void ddr_unstarted_error(struct ddr_client *c, const char *name);
 

@@ -43,11 +43,6 @@ const struct ddr_super *ddr_sm_super(const struct ddr_sm *sm) { (void)sm; return
 struct ddr_array *ddr_array_find(struct ddr_daemon *daemon, const char *name) { (void)daemon; return strcmp(name, "data") ? NULL : &array; }
 int ddr_status_find_member(const struct ddr_array *a, const char *which) { (void)a; return atoi(which); }
 struct json_object *ddr_status_array(struct ddr_array *a) { (void)a; return NULL; }
-void ddr_status_elsewhere(const struct ddr_daemon *daemon, struct json_object *arrays)
-{
-	if (daemon->elsewhere[0].waits[0])
-		json_object_array_add(arrays, json_object_new_string(daemon->elsewhere[0].waits));
-}
 struct json_object *ddr_status_findings(const struct ddr_array *a) { (void)a; return json_object_new_array(); }
 bool ddr_kctl_connected(const struct ddr_kctl *k) { (void)k; return true; }
 const char *ddr_drive_set(struct ddr_array *a, enum ddr_sm_key key, uint64_t value) { (void)a, (void)key, (void)value; return NULL; }

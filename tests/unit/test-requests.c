@@ -410,7 +410,8 @@ static void what_others_wait_for_is_in_the_status_without_an_array(void **state)
 	qb_list_init(&d.arrays);
 	d.elsewhere[0] = (struct ddr_elsewhere){ .uuid = { 0xee }, .waits = "node 3 is lost" };
 	request("{\"cmd\":\"status\"}");
-	assert_string_equal(given, "[\"node 3 is lost\"]");
+	assert_string_equal(given, "[{\"name\":\"ee000000-0000-0000-0000-000000000000\",\"uuid\":\"ee000000-0000-0000-0000-000000000000\","
+				   "\"state\":\"inactive\",\"started\":false,\"elsewhere\":true,\"waits\":\"node 3 is lost\"}]");
 	answer[0] = '\0';
 	listeners = 0;
 	given[0] = '\0';

@@ -195,19 +195,6 @@ static void status_of_a_healthy_array(void **state)
 	is("verify/due", "77");
 }
 
-/* What others wait for, where this node serves no array that could have it in its own object. */
-static void what_others_wait_for(void **state)
-{
-	(void)state;
-	d.elsewhere[0] = (struct ddr_elsewhere){ .uuid = { 0xee }, .waits = "node 3 is lost" };
-	json_object_put(said);
-	said = json_object_new_array();
-	ddr_status_elsewhere(&d, said);
-	assert_string_equal(json_object_to_json_string_ext(said, JSON_C_TO_STRING_PLAIN), "[{\"uuid\":\"ee000000-0000-0000-0000-000000000000\",\"waits\":\"node 3 is lost\",\"name\":\"ee000000-0000-0000-0000-000000000000\","
-	       "\"state\":\"inactive\",\"started\":false,\"elsewhere\":true}]");
-	memset(d.elsewhere, 0, sizeof(d.elsewhere));
-}
-
 /* One that is lost is not there to lose; nor does a spare, or a member in rebuild, help. */
 static void how_many_may_still_fail(void **state)
 {
@@ -559,7 +546,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(status_of_a_healthy_array, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_others_wait_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(how_many_may_still_fail, setup, teardown),
 		cmocka_unit_test_setup_teardown(devices_that_are_not_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(runs_of_suspect_regions, setup, teardown),

@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "drills"))
 import tools  # noqa: E402
+from ddvm.config import time_scale  # noqa: E402
 
 VM = {"disks": 6, "size": "24M"}
 
@@ -89,13 +90,13 @@ class Array:
                              f"--terse-version=3 {options}", check=check, timeout=timeout)
 
     def verify_load(self, seconds):
-        """Command of a load that checks what it wrote; code 0 if every byte was right and nothing failed.
+        """Command of a load that checks what it wrote; code 0 if every byte was right and nothing failed. On a slow kernel it lasts longer, as all else.
 
         It goes over the device many times, so without serialize_overlap fio would read a block back while it writes it anew, and no device
         with more than one member guarantees what such a read returns.
         """
         return (f"fio --name=t --filename={DEV} --direct=1 --ioengine=libaio --iodepth=16 --rw=randrw --bsrange=4k-256k "
-                f"--time_based --runtime={seconds} --serialize_overlap=1 --verify=crc32c --verify_interval=4096 --verify_fatal=1 "
+                f"--time_based --runtime={round(seconds * time_scale())} --serialize_overlap=1 --verify=crc32c --verify_interval=4096 --verify_fatal=1 "
                 f"--verify_backlog=64 --output-format=terse >/tmp/fio.log 2>&1")
 
     def stop(self):
