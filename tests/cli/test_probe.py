@@ -31,7 +31,7 @@ def test_a_member(member):
     done = probe(member)
     assert done.returncode == 0, done
     said = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    assert said["ID_FS_TYPE"] == "ddraid_member" and said["ID_FS_USAGE"] == "raid" and said["ID_FS_VERSION"] == "1"
+    assert said["ID_FS_TYPE"] == "ddraid_member" and said["ID_FS_USAGE"] == "raid" and said["ID_FS_VERSION"] == "2"
     assert said["ID_FS_LABEL"] == said["ID_FS_LABEL_ENC"] == "data.1"
     shown = subprocess.run([CLI / "ddraid", "examine", "--json", member], capture_output=True, text=True, timeout=20, check=True).stdout
     assert f'"array_uuid": "{said["ID_FS_UUID"]}"' in shown and said["ID_FS_UUID_SUB"] in shown

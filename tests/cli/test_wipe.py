@@ -34,8 +34,9 @@ def nothing_is_left(path):
 
 
 def change(path, array, edit):
-    """@edit changes both superblocks, whose checksums are then recomputed."""
+    """@edit changes both superblocks, whose checksums are then recomputed. The owner pages follow."""
     with open(path, "r+b") as image:
+        member = badmeta.Member(image)
         for at in (4096, array["data_offset"] - 4096):
             image.seek(at)
             block = bytearray(image.read(4096))
@@ -43,6 +44,15 @@ def change(path, array, edit):
             badmeta.seal(block)
             image.seek(at)
             image.write(block)
+        for copy in (0, 1):
+            for index in range(member.pages):
+                page = member.read(member.page(copy, index))
+                page[16:24] = member.read(member.supers[copy])[16:24]
+                if index == 0:
+                    page[256:261] = block[2048:2052] + bytes([any(block[2048:2052])])
+                badmeta.seal(page)
+                member.write(member.page(copy, index), page)
+            member.name_pages(copy)
 
 
 def test_both_copies_go(images):                               # noqa: F811
