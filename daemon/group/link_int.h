@@ -71,7 +71,7 @@ const char *ddr_link_debt_what(enum ddr_debt_kind kind);
 uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16]);
 /* Are the votes known now by which a verdict on @p can be judged? They are filled in. */
 bool ddr_link_votes(struct ddr_link *l, struct ddr_node_verdict *v);
-/* This daemon was excluded: says why, and for which the connection to the group is lost, as a static text. */
+/* The other nodes have excluded this daemon: logs for what, and returns the reason as a static text. */
 const char *ddr_link_say_why_excluded(const struct ddr_link *l);
 
 /* Pulses begin; they end with the timer. */

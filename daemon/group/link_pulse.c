@@ -41,8 +41,9 @@ static bool same_ring(const struct ddr_link *l)
 }
 
 /*
- * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h), and while
- * somebody waits for another node for which that one may be declared dead later. If the membership changes afterwards, the answer does not count, and a verdict that was sent by it is delivered in another ring, and void.
+ * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h), and while a node
+ * owes something for which it may be declared dead later. If the membership changes afterwards, the answer does not count: a verdict that was sent by it is
+ * delivered in another ring, and is void.
  */
 static void ask_votes(struct ddr_link *l)
 {
@@ -114,7 +115,7 @@ static void accuse(struct ddr_link *l, const struct ddr_group_process *p, const 
 	ddr_verdict_send(&l->group, p, &v);
 }
 
-/* Whoever is silent first: what it has said last of debts may be old. */
+/* Silent processes come first: what such a process has said of its debts may be old. */
 static void judge(struct ddr_link *l)
 {
 	const struct ddr_group_process *p = l->joined ? ddr_verdict_due(&l->group, ddr_now_ms()) : NULL;
