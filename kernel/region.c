@@ -110,8 +110,10 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 	spin_unlock_irqrestore(&b->lock, irq);
 	/* LOCK must not overtake CLOSED: ddr_region_sent() requests it then */
 	if (!(w & (DDR_W_WANT | DDR_W_CLOSED))) {
+		/* first: a daemon that reads at this moment gets what is waited for before what is ahead */
+		ddr_map_set(&a->regions_state->lock, region);
 		ddr_region_look_ahead(a, region);
-		ddr_region_request(a, region);
+		ddr_channel_wake(a);
 	}
 	return waits ? DDR_WAIT : DDR_END;
 }

@@ -12,7 +12,7 @@ VM = {"disks": 5, "size": "64M"}
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
 
 CASES = ["control", "control_overrun", "bind", "bind_loaded", "not_root", "enable", "freeze", "kill", "fail_if_no_daemon", "fail_if_no_daemon_ex", "grant",
-         "ahead", "reap", "closed_before_lock", "rebind", "not_before_held", "drain", "drain_rebind", "drain_held",
+         "ahead", "waits_before_ahead", "reap", "closed_before_lock", "rebind", "not_before_held", "drain", "drain_rebind", "drain_held",
          "daemon_hung", "silence_ends_with_enable", "reads_stop", "not_enabled_is_no_daemon", "suspend_noflush", "suspend_noflush_alone", "suspend_flush",
          "suspend_unserved", "suspend_noflush_load", "remove", "removed_while_turning", "removed_behind_ex", "reload",
          "member_error", "member_error_alone", "member", "small", "blocking_read", "hostile", "unload"]

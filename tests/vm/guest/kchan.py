@@ -9,6 +9,7 @@ here.
 """
 
 import collections
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -123,6 +124,14 @@ class Channel:
         if not self.queue:
             self.queue.extend(self.read(timeout))
         assert self.queue, "end of file"
+        return self.queue.popleft()
+
+    def spin(self):
+        """The next record, read without a sleep: as close to its making as a program can be."""
+        while not self.queue:
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(self.fd, 64 * REC.size)
+                self.queue.extend(Rec(*r) for r in REC.iter_unpack(data))
         return self.queue.popleft()
 
     def expect(self, kind, timeout=10, **fields):

@@ -95,6 +95,31 @@ def case_ahead():
         ch.close()
 
 
+def case_waits_before_ahead():
+    """A daemon that reads during the request of a stream's write learns of the region that the write waits for before those ahead of it."""
+    regions, window, size = 1920, 60, 16        # a window lies in one word of the map
+    for _ in range(4):
+        with array(region=size * 8, blocks=regions * size) as a:
+            ch = a.attach()
+            for first in range(0, regions, 64):
+                ch.send(CONFIG, a0=KC_AHEAD, a1=0)
+                w = IO(a.path, first * size, 1)
+                grant(ch, ch.expect(LOCK, start=first))
+                assert w.done() == 0
+                ch.send(CONFIG, a0=KC_AHEAD, a1=window)
+                w = IO(a.path, (first + 1) * size, 1)
+                r = ch.spin()
+                assert r.type == LOCK and r.start == first + 1, f"{r} comes before what a write waits for"
+                grant(ch, r)
+                end = r.start + r.count
+                while end < first + 2 + window:
+                    r = ch.expect(LOCK, start=end, flags=F_AHEAD)
+                    grant(ch, r)
+                    end += r.count
+                assert w.done() == 0
+            ch.close()
+
+
 def case_reap():
     """The clock: what was used since the last REAP stays."""
     with array() as a:
