@@ -113,7 +113,7 @@ static enum ddr_turn ddr_region_get_slow(struct ddr_array *a, u64 region, struct
 		/* first: a daemon that reads at this moment gets what is waited for before what is ahead */
 		ddr_map_set(&a->regions_state->lock, region);
 		ddr_region_look_ahead(a, region);
-		ddr_channel_wake(a);
+		ddr_region_request(a, region);
 	}
 	return waits ? DDR_WAIT : DDR_END;
 }
