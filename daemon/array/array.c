@@ -337,12 +337,12 @@ static void on_tick(void *data)
 		return;
 	}
 	ddr_drive_tick(a, ddr_now_ms());
-	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
-		ddr_array_close(a, !a->removed);	/* may free it */
+	if (a->state == DDR_ARRAY_RUNNING && !a->removed && (a->stamp.taken || ddr_drive_unfit(a))) {
+		ddr_array_refuse(a);
 		return;
 	}
-	if (a->state == DDR_ARRAY_RUNNING && !a->removed && ddr_drive_unfit(a)) {
-		ddr_array_refuse(a);
+	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
+		ddr_array_close(a, !a->removed);	/* may free it */
 		return;
 	}
 	if (a->state != DDR_ARRAY_RUNNING || !a->removed) {

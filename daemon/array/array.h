@@ -210,7 +210,16 @@ struct ddr_array {
 		uint32_t wanted;	/* members whose devices must be checked */
 		uint64_t at_ms;		/* not earlier */
 		bool out;		/* a check is in progress */
+		uint32_t asked;		/* the members that it reads */
+		uint32_t done, fine;	/* members that were read, and of these, those whose superblocks are theirs; done: reset by who wants to know */
 	} check;			/* used by drive_check.c */
+	struct {
+		uint64_t turn;		/* the last one, in units of the clock */
+		uint32_t suspect;	/* members that do not hold this node's stamp: their superblocks are to be read first */
+		uint32_t seen;		/* of the suspects before the last turn, those whose superblocks are the members' */
+		unsigned int lost;	/* how often a member of ours did not hold it */
+		bool taken;		/* another machine uses the array: it is refused at the next tick */
+	} stamp;			/* used by drive_stamp.c */
 
 	/* used by events.c; sorted by time, and kept until the device is removed or the daemon ends */
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];

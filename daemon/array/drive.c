@@ -401,6 +401,7 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_check_tick(a, now_ms);
+	ddr_drive_stamp_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	if (!rested || a->d->transport->cluster)	/* other nodes may want to know whether this one uses the device */
 		ddr_rate_tick(&a->rate, now_ms);
@@ -478,7 +479,7 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16, .owner_pages = a->super.owner_pages,
 	};
 	struct ddr_jobs_config jobs = {
@@ -542,6 +543,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	memset(&a->replace, 0, sizeof(a->replace));
 	a->n_withdrawn = 0;
 	memset(&a->check, 0, sizeof(a->check));
+	memset(&a->stamp, 0, sizeof(a->stamp));
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);

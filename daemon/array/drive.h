@@ -76,6 +76,13 @@ void ddr_drive_check(struct ddr_array *a, uint32_t members);
 void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms);
 /* The check has ended; @failed could not be read, or hold another disk. */
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed);
+/* Members that are part of the array in any state but failed or missing, and whose devices are open here. */
+uint32_t ddr_drive_in_use(const struct ddr_array *a);
+/* The stamps of this node's slot. */
+void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms);
+/* For ddr_metaio_config. */
+bool ddr_drive_may_stamp(void *ctx, unsigned int member);
+void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);
 /* From now on members that hang are detected. */
 void ddr_drive_stall_start(struct ddr_array *a);
 /* For ddr_metaio_config. */

@@ -112,13 +112,14 @@ void ddr_drive_checked(struct ddr_array *a, uint32_t failed)
 	uint32_t unread = failed & ~a->members->exchanged;
 
 	a->check.out = false;
+	a->check.done |= a->check.asked;
+	a->check.fine = (a->check.fine & ~a->check.asked) | (a->check.asked & ~failed);
 	for (unsigned int m = 0; unread >> m; m++)
 		if (unread >> m & 1)
 			ddr_drive_fail(a, m);	/* if it cannot fail, the state machine says why */
 }
 
-/* Members that are part of the array in any state but failed or missing, and whose devices are open here. */
-static uint32_t in_use(const struct ddr_array *a)
+uint32_t ddr_drive_in_use(const struct ddr_array *a)
 {
 	const struct ddr_super *sb = ddr_sm_super(a->sm);
 	uint32_t members = 0;
@@ -136,7 +137,7 @@ void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms)
 
 	if (!a->check.wanted || !a->ready || a->broken || a->check.out || now_ms < a->check.at_ms)
 		return;
-	members = a->check.wanted & in_use(a);
+	members = a->check.wanted & ddr_drive_in_use(a);
 	a->check.wanted = 0;
 	a->check.at_ms = now_ms + PAUSE_MS;
 	if (!members)
@@ -144,6 +145,7 @@ void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms)
 	op = ddr_metaio_get(a->meta, DDR_META_CHECK, 0, members);
 	ddr_metaio_supers(op, ddr_sm_super(a->sm), ddr_sm_super(a->sm));
 	a->check.out = true;
+	a->check.asked = members;
 	ddr_metaio_run(op, now_ms, a->tune.io_timeout_ms);
 	ddr_metaio_kick(a->meta);
 }

@@ -104,6 +104,8 @@ static void metaio_free(struct ddr_metaio *m)
 {
 	free_list(&m->free_one);
 	free_list(&m->free_all);
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		ddr_meta_stamp_free(m->stamp[i]);
 	ddr_members_put(m->cfg.members);
 	free(m->ops);
 	free(m->blocks);
@@ -140,7 +142,7 @@ int ddr_metaio_open(struct ddr_metaio **out, const struct ddr_metaio_config *cfg
 	qb_list_init(&m->free_one);
 	qb_list_init(&m->free_all);
 	qb_list_init(&m->busy);
-	if (preallocate(m))
+	if (preallocate(m) && ddr_meta_stamp_prepare(m, m->cfg.members->open))
 		ret = ddr_aio_open(&m->aio, cfg->loop, cfg->engine, QUEUE_DEPTH, false);
 	if (ret) {
 		metaio_free(m);
@@ -160,7 +162,7 @@ int ddr_metaio_prepare(struct ddr_metaio *m, unsigned int member)
 		qb_list_for_each_entry(op, lists[i], list)
 			if (op->supers && !op_pairs(op, 1u << member))
 				return -ENOMEM;
-	return 0;
+	return ddr_meta_stamp_prepare(m, 1u << member) ? 0 : -ENOMEM;
 }
 
 void ddr_metaio_close(struct ddr_metaio *m)
@@ -239,7 +241,7 @@ static void report(struct ddr_meta_op *op)
 		return;
 	op->reported = true;
 	give_up(op);
-	if (!op->m->closing)
+	if (!op->m->closing && op->kind != DDR_META_STAMP)
 		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
 	op->waiting = op->flying;	/* a member that was only pausing is not waited for any more */
 }
@@ -250,14 +252,15 @@ static void retire(struct ddr_meta_op *op)
 	struct ddr_metaio *m = op->m;
 
 	qb_list_del(&op->list);
-	if (m->closing) {
-		qb_list_init(&op->list);
+	qb_list_init(&op->list);
+	if (op->kind == DDR_META_STAMP && op->stamp->left)
+		ddr_meta_stamp_free(op);
+	else if (m->closing && op->kind != DDR_META_STAMP)	/* stamps are freed with all the rest */
 		op_free(op);
-		if (qb_list_empty(&m->busy))
-			metaio_free(m);
-		return;
-	}
-	qb_list_add_tail(&op->list, op->supers ? &m->free_all : &m->free_one);
+	else if (op->kind != DDR_META_STAMP)
+		qb_list_add_tail(&op->list, op->supers ? &m->free_all : &m->free_one);
+	if (m->closing && qb_list_empty(&m->busy))
+		metaio_free(m);
 }
 
 static const char *const kind_name[] = {
@@ -279,6 +282,8 @@ static bool goes_on(struct ddr_meta_op *op, unsigned int member, int result)
 {
 	enum ddr_meta_next next = result ? DDR_MN_FAILED : DDR_MN_DONE;
 
+	if (op->kind == DDR_META_STAMP)
+		next = !op->m->closing && ddr_meta_stamp_next(op, member, result) ? DDR_MN_GOES_ON : DDR_MN_DONE;
 	if (ddr_meta_of_supers(op->kind) && !op->reported && !op->m->closing)
 		next = ddr_meta_super_next(op, member, result);
 	if (next == DDR_MN_GOES_ON)
@@ -428,7 +433,12 @@ uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
 
 bool ddr_metaio_idle(const struct ddr_metaio *m)
 {
-	return qb_list_empty(&m->busy);
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &m->busy)
+		if (qb_list_entry(iter, struct ddr_meta_op, list)->kind != DDR_META_STAMP)
+			return false;
+	return true;
 }
 
 const char *ddr_metaio_engine(const struct ddr_metaio *m)

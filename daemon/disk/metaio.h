@@ -23,11 +23,15 @@
 #include <ddraid/format.h>
 
 #include "daemon/disk/members.h"
+#include "lib/disk/format_owner.h"
 
 struct ddr_metaio;
 
-/* CHECK: only reads the superblocks: does each device still hold its member? */
-enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH, DDR_META_CHECK };
+/* CHECK: only reads the superblocks: does each device still hold its member? STAMP: internal, see ddr_metaio_stamp(). */
+enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH, DDR_META_CHECK, DDR_META_STAMP };
+
+/* What the places of a slot's stamps hold: what this node wrote there; neither that nor another owner's stamp; a claim, or another owner's stamp. */
+enum ddr_meta_stamped { DDR_STAMPED_FINE, DDR_STAMPED_LOST, DDR_STAMPED_TAKEN };
 
 /*
  * Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m.
@@ -53,6 +57,12 @@ struct ddr_metaio_config {
 	 * against the member, so the operation is not reported; this node cannot serve the array. Must not close.
 	 */
 	void (*unable)(void *ctx, int error);
+	/*
+	 * Only of format 2. may_stamp: may this member still be written to? stamped: the places on @member are LOST, or TAKEN by @found, so no stamp
+	 * was written. Neither must close.
+	 */
+	bool (*may_stamp)(void *ctx, unsigned int member);
+	void (*stamped)(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);
 	void *ctx;
 };
 
@@ -95,6 +105,14 @@ void ddr_metaio_refuse(struct ddr_meta_op *op);
 /* Takes the operation; it is started at ddr_metaio_kick(). */
 void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms);
 void ddr_metaio_kick(struct ddr_metaio *m);
+/*
+ * Format 2: writes @stamp, without its seq, into its slot's places on @member, unless the last one is still in progress there. @sb: the array's
+ * superblock. Started at ddr_metaio_kick(). Never late, never reported: an error is logged, and the next call tries again. The first stamp on a device
+ * is written over whatever the places hold; after that only over what this node wrote there.
+ */
+void ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
+/* The next stamp on @member is a first one again. */
+void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member);
 /* Reports members that are late; call it regularly. */
 void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
 /*
@@ -106,7 +124,7 @@ void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms);
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
 /* Of these, members with a write in progress: a late flush does no harm. */
 uint32_t ddr_metaio_writes(const struct ddr_metaio *m);
-/* Is no request in progress? */
+/* Is no request in progress? Stamps do not count: nothing waits for them. */
 bool ddr_metaio_idle(const struct ddr_metaio *m);
 const char *ddr_metaio_engine(const struct ddr_metaio *m);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shared by metaio.c, which has what all metadata operations have in common, and metaio_super.c, which handles superblocks in several steps. */
+/*
+ * Shared by metaio.c, which has what all metadata operations have in common, and by those that take several steps: metaio_super.c (superblocks) and
+ * metaio_stamp.c.
+ */
 #ifndef DDR_DAEMON_METAIO_INT_H
 #define DDR_DAEMON_METAIO_INT_H
 
@@ -11,6 +14,7 @@
 #include "daemon/disk/aio.h"
 #include "daemon/disk/metaio.h"
 #include "lib/disk/format.h"
+#include "lib/disk/format_owner.h"
 
 /* The state of the superblock steps on one member, and what was found there. */
 struct ddr_meta_super {
@@ -43,6 +47,7 @@ struct ddr_meta_op {
 	uint64_t offset;
 	uint8_t *block;			/* for all members alike. Of superblocks: for members without a device, so it is not sent anywhere */
 	struct ddr_meta_supers *supers;	/* if it has room for superblocks; else NULL */
+	struct ddr_meta_stamp *stamp;	/* only of STAMP, of which there is one for each member; @block: as written, as read */
 	struct ddr_aio_req req[DDR_MAX_MEMBERS];
 };
 
@@ -60,12 +65,24 @@ struct ddr_meta_supers {
 	uint64_t pages_offset[DDR_SB_COPIES];
 };
 
+/* The part of an operation that only stamps need; it stays from one stamp to the next. */
+struct ddr_meta_stamp {
+	struct ddr_stamp next;		/* the one in progress */
+	struct ddr_super sb;		/* of the array then */
+	uint64_t seq;			/* the last number on this device */
+	unsigned int mine;		/* bit p: place p holds what this node wrote there */
+	bool writing;			/* the pair was read, and is as it should be */
+	bool left;			/* the member has another device now, and another one of these */
+	int error;			/* of the last attempt: said once */
+};
+
 struct ddr_metaio {
 	struct ddr_metaio_config cfg;
 	struct ddr_aio *aio;
 	struct ddr_meta_op *ops;	/* those that are preallocated, in one piece ... */
 	uint8_t *blocks;		/* ... and their blocks */
 	struct qb_list_head free_one, free_all, busy;
+	struct ddr_meta_op *stamp[DDR_MAX_MEMBERS];	/* format 2: for each member that had a device here */
 	uint64_t now_ms;		/* time of the last tick or operation */
 	bool closing;
 };
@@ -88,5 +105,14 @@ void ddr_meta_super_begin(struct ddr_meta_op *op, unsigned int member);
 enum ddr_meta_next ddr_meta_super_next(struct ddr_meta_op *op, unsigned int member, int result);
 /* Continues with members whose pause is over. */
 void ddr_meta_super_tick(struct ddr_meta_op *op, uint64_t now_ms);
+
+/* ---- metaio_stamp.c -------------------------------------------------------------- */
+
+/* These members get a device, or another one. False: out of memory. Format 1: nothing to do. */
+bool ddr_meta_stamp_prepare(struct ddr_metaio *m, uint32_t members);
+/* Frees a stamp's operation, which is not in progress; NULL is fine. */
+void ddr_meta_stamp_free(struct ddr_meta_op *op);
+/* Its request has ended with @result. True: the next one is under way. */
+bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result);
 
 #endif

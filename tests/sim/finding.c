@@ -45,6 +45,7 @@ static void exchange(struct sim *s)
 		return;
 	s->faults_left--;
 	d->chosen = d->failed = d->exchanged = true;
+	d->strayed = 0;
 	d->was_cut = ~0u;
 	sim_trace(s, "fault: member %u is another disk now", m);
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)

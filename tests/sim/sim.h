@@ -73,6 +73,8 @@ struct disk {
 	uint64_t since[SIM_MAX_BLOCKS];		/* when the block entered the cache */
 	uint8_t log[SIM_MAX_NODES][2][DDR_META_BLOCK], map[2][DDR_META_BLOCK], sb[2][DDR_META_BLOCK];
 	uint8_t pages[2][SIM_PAGES][DDR_META_BLOCK];	/* the owner pages of each copy of the superblock */
+	uint8_t stamp[SIM_MAX_NODES][2][DDR_META_BLOCK];	/* real daemons: of each slot */
+	unsigned int strayed;	/* stamps that were written since another disk is there */
 	/* decoded when they change (disk_landed) */
 	uint64_t log_seq[SIM_MAX_NODES][2], map_seq[2];	/* 0: not valid */
 	struct ddr_super super;			/* the newer valid copy */
@@ -498,6 +500,7 @@ struct sim {
 	struct tape *tape;		/* events are recorded in it, or come from it; NULL: neither */
 	struct verdict *verdict;	/* gets the broken rule, instead of standard output */
 	uint32_t op_id;
+	unsigned int stamps;		/* requests of stamps up to now (real daemons) */
 	bool slow_flush;		/* much else happens while a flush is in flight */
 	enum finding finding;
 	bool hung;			/* a member hung on one node, until it restarts (finding.c) */

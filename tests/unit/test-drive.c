@@ -418,6 +418,25 @@ static void a_step_within_a_step_ends_the_process(void **state)
 	free(members);
 }
 
+/* Rule I3: it is not attached again by itself, in a cluster or without one, and the operator can read why. */
+static void an_array_that_another_machine_uses_is_refused(void **state)
+{
+	(void)state;
+	for (unsigned int cluster = 0; cluster < 2; cluster++) {
+		struct ddr_array *a = begin(cluster);
+
+		a->broken = "another machine uses the array";
+		a->stamp.taken = true;
+		snprintf(a->error, sizeof(a->error), "node 8 has claimed it");
+		run();
+		assert_int_equal(a->state, DDR_ARRAY_REFUSED);
+		assert_null(a->chan);
+		assert_string_equal(a->error, "node 8 has claimed it");
+		assert_string_equal(play.event, "refused");
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -436,6 +455,7 @@ int main(void)
 		cmocka_unit_test(too_many_pending_answers_end_the_instance),
 		cmocka_unit_test(members_of_a_mask_are_numbered),
 		cmocka_unit_test(a_step_within_a_step_ends_the_process),
+		cmocka_unit_test(an_array_that_another_machine_uses_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

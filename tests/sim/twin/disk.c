@@ -17,12 +17,13 @@
 
 /* ---- bytes ----------------------------------------------------------------------- */
 
-enum area { AREA_NONE, AREA_SUPER, AREA_PAGES, AREA_LOG, AREA_MAP, AREA_DATA };
+enum area { AREA_NONE, AREA_SUPER, AREA_PAGES, AREA_STAMP, AREA_LOG, AREA_MAP, AREA_DATA };
 
 /* What lies at a byte of a member: 4096 bytes of metadata, or (AREA_DATA) a block. */
 static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint32_t *slot, uint8_t **place, uint64_t *block)
 {
 	uint64_t first = at / DDR_META_BLOCK * DDR_META_BLOCK, log = ddr_log_offset(&s->sb0, 0, 0, 0), map = ddr_map_offset(&s->sb0, 0, 0);
+	uint64_t stamps = ddr_stamp_offset(&s->sb0, 0, 0);
 
 	for (unsigned int c = 0; c < 2; c++) {
 		if (first == ddr_super_offset(&s->sb0, c)) {
@@ -37,6 +38,11 @@ static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint3
 			*place = d->map[c];
 			return AREA_MAP;
 		}
+	}
+	if (first >= stamps && first < stamps + 2ull * s->sb0.slots * DDR_META_BLOCK) {
+		*slot = (uint32_t)((first - stamps) / DDR_META_BLOCK / 2);
+		*place = d->stamp[*slot][(first - stamps) / DDR_META_BLOCK % 2];
+		return AREA_STAMP;
 	}
 	if (first >= log && first < log + 2ull * s->sb0.slots * DDR_META_BLOCK) {
 		*slot = (uint32_t)((first - log) / DDR_META_BLOCK / 2);
@@ -77,7 +83,7 @@ static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t l
 		} else if (area == AREA_SUPER && d->exchanged) {
 			if (!d->blank)
 				memcpy(to, foreign(s, place == d->sb[1]) + at % DDR_META_BLOCK, SECTOR);
-		} else if (area != AREA_NONE) {
+		} else if (area != AREA_NONE && !(area == AREA_STAMP && d->exchanged)) {
 			memcpy(to, place + at % DDR_META_BLOCK, SECTOR);
 		}
 	}
@@ -167,6 +173,7 @@ struct request {
 	struct ddr_aio_req *req;
 	struct file *file;
 	enum ddr_aio_op op;
+	bool soon;			/* a stamp's: ends when its daemon runs next, and is no event of its own */
 	bool waits;			/* a thread of a daemon that is stopped has it, and has not given it to the kernel */
 	uint32_t member, len;
 	uint64_t offset, issued, begun_ms;
@@ -198,6 +205,17 @@ static void answer(struct ddr_aio *q, struct ddr_aio_req *req, int result)
 	*e->tail = req;
 	e->tail = &req->next;
 	twin_file(q->event_fd)->count++;
+}
+
+/* Most stamps: there are so many that little else would happen. */
+static bool ends_soon(const struct request *r)
+{
+	struct sim *s = r->p->s;
+	uint32_t slot;
+	uint64_t block;
+	uint8_t *place;
+
+	return area_of(s, &s->disk[r->member], r->offset, &slot, &place, &block) == AREA_STAMP && s->stamps++ % 8;
 }
 
 /* Rule 12: nobody has written a later change meanwhile. */
@@ -238,6 +256,7 @@ static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 		memcpy(r->bytes, req->buf, req->len);
 		check_latest(p->s, r);
 	}
+	r->soon = ends_soon(r);
 	twin_get(r->file);
 	while (*last)
 		last = &(*last)->next;
@@ -283,9 +302,15 @@ static void destroy(struct request **at)
 }
 
 /* Of that node, and to a member that does not hang. */
-static bool may_end(const struct request *r, const struct node *n)
+static bool can_end(const struct request *r, const struct node *n)
 {
 	return r->n == n && !r->waits && !twin_hangs(r->file->p, r->member);
+}
+
+/* As an event. */
+static bool may_end(const struct request *r, const struct node *n)
+{
+	return can_end(r, n) && !(r->soon && r->p);
 }
 
 static void destroy(struct request **at);
@@ -477,6 +502,8 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 
 	if (area == AREA_DATA)
 		ret = read_data(s, r, block);
+	else if (area == AREA_STAMP)
+		ret = disk_gone(s, r->n, d) ? -EIO : 0;
 	else if (disk_gone(s, r->n, d))
 		ret = disk_fails(s, r->n, d, FAULT_META) ? -EIO : 0;	/* rule 3 is about writes: a look that fails need not cost the member */
 	if (!ret && r->p)
@@ -560,6 +587,28 @@ static int write_meta(struct sim *s, struct request *r, enum area area, uint8_t 
 	return 0;
 }
 
+/*
+ * A stamp costs a member nothing. On a disk that has come to the member's device since the last look one may be written (one that was exchanged between the
+ * look and the write); the next look shows it.
+ */
+static int write_stamp(struct sim *s, struct request *r, uint32_t slot, uint8_t *place)
+{
+	struct disk *d = &s->disk[r->member];
+	struct ddr_super sb;
+
+	if (disk_gone(s, r->n, d))
+		return -EIO;
+	if (d->exchanged) {
+		if (d->strayed++)
+			sim_violation(s, "I3: node %u writes stamps to member %u, which is another disk", r->n->id, r->member);
+		return 0;
+	}
+	if (r->p && check_newest_super(s, &sb) && sb.slot_node[slot] != r->n->id)
+		sim_violation(s, "I3: node %u stamps slot %u, which is that of node %u", r->n->id, slot, sb.slot_node[slot]);
+	memcpy(place, r->bytes, DDR_META_BLOCK);
+	return 0;
+}
+
 static int flush_ends(struct sim *s, struct request *r)
 {
 	struct disk *d = &s->disk[r->member];
@@ -583,6 +632,8 @@ static int request_result(struct sim *s, struct request *r)
 		return read_ends(s, r, area, block);
 	if (area == AREA_NONE)
 		sim_violation(s, "node %u writes at byte %llu of member %u, where nothing is its own", r->n->id, (unsigned long long)r->offset, r->member);
+	if (area == AREA_STAMP)
+		return write_stamp(s, r, slot, place);
 	return area == AREA_DATA ? write_data(s, r, block) : write_meta(s, r, area, place);
 }
 
@@ -635,7 +686,7 @@ void twin_request_end(struct sim *s, struct node *n, unsigned int which)
 int twin_request_overdue(struct proc *p)
 {
 	for (struct request **at = &requests; *at; at = &(*at)->next)
-		if (may_end(*at, p->n) && (*at)->p && (*at)->begun_ms + OVERDUE_MS < p->s->now) {
+		if (can_end(*at, p->n) && (*at)->p && ((*at)->soon || (*at)->begun_ms + OVERDUE_MS < p->s->now)) {
 			int fd = (*at)->q->event_fd;
 
 			request_ends(p->s, at);
@@ -674,6 +725,11 @@ static void power(struct sim *s, struct request *r)
 
 	if (!r->bytes || disk_gone(s, r->n, d))
 		return;
+	if (area == AREA_STAMP) {
+		if (sim_chance(s, 2))
+			write_stamp(s, r, io.slot, place);
+		return;
+	}
 	if (area != AREA_DATA) {
 		io.type = types[area];
 		for (uint32_t at = 0; at < r->len; at += DDR_META_BLOCK)

@@ -119,6 +119,10 @@ static void settle(struct proc *p)
 	}
 	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->finding && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
+	if (a && a->stamp.taken)
+		sim_violation(p->s, "I3: node %u stops its array for another machine, and there is none: %s", n->id, a->error);
+	if (a && a->stamp.lost)
+		sim_violation(p->s, "I3: node %u misses %u of its stamps, and no disk has lost one", n->id, a->stamp.lost);
 	if (a && a->broken && a->cluster.gave_up) {	/* without its state machine: requests could not be made for too long */
 		n->gave_up = true;
 		p->s->stats[STAT_GAVE_UP]++;

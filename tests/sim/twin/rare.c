@@ -250,6 +250,7 @@ static bool swap(struct sim *s, uint32_t m, uint64_t what)
 	if (m >= s->sb0.members || d->exchanged || d->dead || s->lossy || in_use(s, m) || !at_rest(s, m))
 		return false;
 	d->exchanged = true;
+	d->strayed = 0;
 	d->blank = what == 2;
 	d->small = what == 3;
 	sim_trace(s, "member %u is another disk now (%llu)", m, (unsigned long long)what);

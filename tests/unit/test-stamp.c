@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The stamps of this node's slot (daemon/array/drive_stamp.c, with daemon/disk/metaio_stamp.c and the check of the superblocks, on the disks of
+ * super-disks.h).
+ */
+#include "tests/unit/stamp-rig.h"
+
+/* ---- tests --------------------------------------------------------------------------- */
+
+static void a_stamp_every_two_seconds(void **state)
+{
+	struct ddr_stamp s[2];
+
+	(void)state;
+	pass(0);
+	assert_int_equal(written(), w.sb.members);
+	pass(900);			/* the same turn */
+	assert_int_equal(written(), w.sb.members);
+	for (unsigned int turn = 2; turn <= 5; turn++) {
+		pass(2000);
+		assert_int_equal(written(), turn * w.sb.members);
+		for (uint32_t m = 0; m < w.sb.members; m++) {
+			assert_true(found(m, 0, &s[0]) && found(m, 1, &s[1]));
+			assert_int_equal(s[turn & 1].seq, turn);
+			assert_int_equal(s[1 - (turn & 1)].seq, turn - 1);
+		}
+	}
+	assert_int_equal(s[0].kind, DDR_STAMP_OWNER);
+	assert_int_equal(s[0].node, NODE);
+	assert_int_equal(s[0].stop_ms, 30000);
+	assert_int_equal(s[0].generation, w.sb.generation);
+	assert_int_equal(s[0].instance.cookie, COOKIE);
+	assert_memory_equal(s[0].instance.boot_id, d.boot_id, sizeof(d.boot_id));
+	assert_memory_equal(s[0].machine, d.ident.id.machine, sizeof(s[0].machine));
+	assert_string_equal(s[0].name, "n3");
+	assert_int_equal(play.lost | play.gave_up | play.failed | play.exchanged, 0);
+}
+
+static void the_first_goes_over_what_is_there(void **state)
+{
+	struct ddr_stamp s;
+
+	(void)state;
+	put_other(1, DDR_STAMP_CLAIM, 40);
+	put_other(1, DDR_STAMP_CLAIM, 41);
+	pass(0);
+	pass(2000);
+	assert_true(found(1, 0, &s) && s.seq == 42 && s.node == NODE);
+	assert_true(found(1, 1, &s) && s.seq == 43 && s.node == NODE);
+	assert_int_equal(play.gave_up | play.lost, 0);
+}
+
+static void stopped_by(enum ddr_stamp_kind kind, const char *text)
+{
+	struct ddr_stamp s;
+	unsigned int n;
+
+	pass(0);
+	pass(2000);
+	pass(2000);
+	put_other(1, kind, 10);
+	put_other(1, kind, 11);
+	n = written();
+	pass(2000);
+	assert_int_equal(written(), n + w.sb.members - 1);	/* nothing goes to a member that does not hold what it should */
+	assert_int_equal(a.check.wanted, 2);
+	assert_null(a.broken);
+	pass(1000);			/* its superblocks are read */
+	assert_int_equal(play.gave_up, 0);
+	pass(2000);
+	assert_int_equal(play.gave_up, 1);
+	assert_true(a.broken && a.stamp.taken);
+	assert_non_null(strstr(a.error, text));
+	assert_non_null(strstr(a.error, "node 8, 'elsewhere'"));
+	assert_non_null(strstr(a.error, "ddraid start --adopt rig"));
+	n = written();
+	pass(2000);
+	pass(2000);
+	assert_int_equal(written(), n);
+	assert_true(found(1, 1, &s) && s.seq == 11 && s.node == 8);
+	assert_int_equal(play.gave_up, 1);
+	assert_int_equal(play.failed | play.exchanged | play.lost, 0);
+}
+
+static void a_claim_stops_the_array(void **state)
+{
+	(void)state;
+	stopped_by(DDR_STAMP_CLAIM, "has claimed the array");
+}
+
+/* Whoever wrote it: this daemon does not claim what it serves. */
+static void a_claim_is_none_of_the_owners_stamps(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	put_by(0, DDR_STAMP_CLAIM, 10, true);
+	for (unsigned int i = 0; i < 3; i++)
+		pass(2000);
+	assert_int_equal(play.gave_up, 1);
+}
+
+static void another_owner_stops_the_array(void **state)
+{
+	(void)state;
+	stopped_by(DDR_STAMP_OWNER, "writes here as the owner of this node's slot");
+}
+
+/* A single read that shows something else, once: it is looked at, and nothing follows; nor does a later one rest on the look of this one. */
+static void one_read_decides_nothing(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	play.lies = 2;
+	pass(2000);
+	assert_int_equal(a.check.wanted, 2);
+	for (unsigned int i = 0; i < 3; i++)
+		pass(2000);
+	assert_int_equal(play.lost | play.gave_up, 0);
+	assert_int_equal(a.stamp.suspect | a.stamp.seen, 0);
+	play.lies = 2;
+	pass(2000);
+	assert_int_equal(play.lost | play.gave_up, 0);
+	assert_int_equal(a.check.wanted, 2);
+}
+
+static void a_lost_write_is_reported_and_stamped_again(void **state)
+{
+	const uint8_t zero[DDR_META_BLOCK] = { 0 };
+	struct ddr_stamp s;
+
+	(void)state;
+	pass(0);
+	pass(2000);
+	put_block(1, 0, zero);
+	pass(2000);
+	assert_false(found(1, 0, &s));
+	pass(1000);
+	pass(1000);
+	assert_int_equal(play.lost, 1);
+	assert_non_null(strstr(play.text, "lost a write"));
+	for (unsigned int i = 0; i < 3; i++)
+		pass(2000);
+	assert_int_equal(play.lost, 1);
+	assert_true(found(1, 0, &s) && found(1, 1, &s));
+	assert_true(s.seq >= 3);
+	assert_int_equal(play.gave_up | play.failed | play.exchanged, 0);
+}
+
+static void nothing_is_written_to_another_disk(void **state)
+{
+	const uint8_t zero[DDR_META_BLOCK] = { 0 };
+	struct ddr_super other = w.sb;
+	struct ddr_dev dev = { .fd = w.disk[1], .path = (char *)"disk", .bytes = BYTES };
+	struct ddr_owners owners;
+	struct ddr_error err;
+	unsigned int n;
+
+	(void)state;
+	pass(0);
+	pass(2000);
+	fixture_uuid(other.array_uuid, 4711);
+	other.this_member = 1;
+	for (other.seq = 2; other.seq <= 3; other.seq++) {
+		owners_of(&other, &owners);
+		assert_int_equal(ddr_dev_write_owned(&dev, &other, &owners, &err), 0);
+	}
+	put_block(1, 0, zero);
+	put_block(1, 1, zero);
+	n = play.writes[1];
+	for (unsigned int i = 0; i < 4; i++)
+		pass(2000);
+	assert_int_equal(play.exchanged, 2);
+	assert_int_equal(play.writes[1], n);
+	assert_true(play.writes[0] > n);
+	assert_int_equal(play.gave_up | play.lost, 0);
+}
+
+static void errors_cost_nothing(void **state)
+{
+	struct ddr_stamp s;
+
+	(void)state;
+	pass(0);
+	pass(2000);
+	play.fails = 1;
+	play.fails_write = 2;
+	for (unsigned int i = 0; i < 3; i++)
+		pass(2000);
+	assert_int_equal(play.writes[2], 5);
+	assert_int_equal(play.writes[0] + play.writes[1], 4);
+	play.fails = play.fails_write = 0;
+	for (unsigned int i = 0; i < 3; i++)
+		pass(2000);
+	assert_int_equal(play.writes[0] + play.writes[1], 10);
+	assert_true(found(0, 0, &s) && found(0, 1, &s) && found(1, 0, &s) && found(1, 1, &s));
+	assert_int_equal(play.failed | play.exchanged | play.lost | play.gave_up, 0);
+}
+
+/* One that hangs has one request, whatever time passes, and delays no other member; nobody waits for it. */
+static void one_is_in_flight(void **state)
+{
+	(void)state;
+	pass(0);
+	play.hung = 1;
+	for (unsigned int i = 0; i < 40; i++)
+		pass(2000);
+	assert_int_equal(w.n_flying, 1);
+	assert_int_equal(play.writes[1], 41);
+	assert_true(ddr_metaio_idle(a.meta));
+	assert_int_equal(ddr_metaio_asked(a.meta), 1);
+	play.hung = 0;
+	ends();
+	pass(2000);
+	assert_int_equal(play.writes[0], 3);
+	assert_int_equal(play.failed | play.lost | play.gave_up, 0);
+}
+
+/* The member gets another device while a stamp is on its way to the one that it had. */
+static void another_device_has_stamps_of_its_own(void **state)
+{
+	int old;
+
+	(void)state;
+	pass(0);
+	play.hung = 1u << 0 | 1u << w.sb.members;
+	pass(2000);
+	assert_int_equal(w.n_flying, 1);
+	old = a.members->dev[0].fd;
+	a.members->dev[0].fd = dup(w.disk[0]);
+	assert_int_equal(ddr_metaio_prepare(a.meta, 0), 0);
+	play.hung = 1u << w.sb.members;
+	pass(2000);
+	assert_int_equal(play.writes[0], 2);
+	play.hung = 0;
+	ends();				/* the old one: nothing follows */
+	assert_int_equal(w.n_flying, 0);
+	assert_int_equal(play.writes[0], 2);
+	pass(2000);
+	assert_int_equal(play.writes[0], 3);
+	close(old);
+	assert_int_equal(play.failed | play.lost | play.gave_up, 0);
+}
+
+static void who_has_no_slot_does_not_stamp(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	play.node = 0;
+	pass(0);
+	play.node = NODE + 1;
+	pass(2000);
+	play.node = NODE;
+	a.bind.cookie++;		/* the disks do not know this instance yet */
+	pass(2000);
+	a.bind.cookie--;
+	d.ident.stored = false;
+	pass(2000);
+	d.ident.stored = true;
+	a.ready = false;
+	pass(2000);
+	a.ready = true;
+	assert_int_equal(written(), 0);
+	pass(2000);
+	n = written();
+	assert_int_equal(n, w.sb.members);
+	a.cluster.gave_up = true;
+	pass(2000);
+	assert_int_equal(written(), n);
+}
+
+/* After a standstill drive.c wants the superblocks to be read: that comes first, and a member that hangs then delays its own stamps only by its time limit. */
+static void superblocks_are_read_first(void **state)
+{
+	(void)state;
+	pass(0);
+	ddr_drive_check(&a, UINT32_MAX);
+	play.hung = 7;
+	pass(2000);
+	assert_true(a.check.out);
+	assert_int_equal(written(), w.sb.members);
+	for (unsigned int i = 0; i < w.n_flying; i++)
+		assert_false(of_stamps(w.flying[i]));
+	play.hung = 0;
+	ends();
+	assert_false(a.check.out);
+	pass(100);
+	assert_int_equal(written(), 2 * w.sb.members);
+}
+
+/* What is known before the write is known after the read: the member may have failed between the two. */
+static void a_member_that_failed_meanwhile_is_not_written(void **state)
+{
+	(void)state;
+	pass(0);
+	play.hung = 7;
+	pass(2000);
+	ddr_members_exchanged(a.members, 1, "something");
+	a.broken = NULL;
+	play.hung = 0;
+	ends();
+	assert_int_equal(play.writes[0], 2);
+	assert_int_equal(play.writes[1], 1);
+	play.hung = 7;
+	pass(2000);
+	a.broken = "something else";
+	play.hung = 0;
+	ends();
+	assert_int_equal(play.writes[0], 2);
+}
+
+static void format_1_has_none(void **state)
+{
+	teardown(state);
+	open_array(false);
+	pass(0);
+	pass(2000);
+	assert_int_equal(w.n_flying + written() + play.reads[0], 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(a_stamp_every_two_seconds), TEST(the_first_goes_over_what_is_there), TEST(a_claim_stops_the_array), TEST(a_claim_is_none_of_the_owners_stamps), TEST(another_owner_stops_the_array),
+		TEST(one_read_decides_nothing), TEST(a_lost_write_is_reported_and_stamped_again), TEST(nothing_is_written_to_another_disk),
+		TEST(errors_cost_nothing), TEST(one_is_in_flight), TEST(another_device_has_stamps_of_its_own), TEST(who_has_no_slot_does_not_stamp),
+		TEST(superblocks_are_read_first), TEST(a_member_that_failed_meanwhile_is_not_written), TEST(format_1_has_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
