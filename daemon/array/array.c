@@ -472,29 +472,3 @@ static void on_gone(void *ctx, int error)
 	       error == -ESTALE ? "another process has bound the array" : strerror(-error));
 	ddr_array_close(a, true);
 }
-
-bool ddr_arrays_settled(const struct ddr_daemon *d)
-{
-	struct qb_list_head *iter;
-
-	if (!d->listed)
-		return false;
-	qb_list_for_each(iter, &d->arrays) {
-		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
-
-		if (a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
-		    (a->state == DDR_ARRAY_RUNNING && !a->ready && !a->error[0]))
-			return false;
-	}
-	return true;
-}
-
-bool ddr_arrays_rest(const struct ddr_daemon *d)
-{
-	struct qb_list_head *iter;
-
-	qb_list_for_each(iter, &d->arrays)
-		if (!qb_list_entry(iter, struct ddr_array, list)->rests)
-			return false;
-	return true;
-}

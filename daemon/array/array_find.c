@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Finds an array of this node by its uuid, its name, or the name of its mapped device. */
+/* Finds an array of this node by its uuid, its name, or the name of its mapped device; asks all of them. */
 #include <string.h>
 
 #include "daemon/array/array.h"
@@ -56,4 +56,30 @@ struct ddr_array *ddr_array_find(struct ddr_daemon *d, const char *name)
 			mapped = a;
 	}
 	return mapped;
+}
+
+bool ddr_arrays_settled(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	if (!d->listed)
+		return false;
+	qb_list_for_each(iter, &d->arrays) {
+		const struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_LOADING || a->state == DDR_ARRAY_CLOSING ||
+		    (a->state == DDR_ARRAY_RUNNING && !a->ready && !a->error[0]))
+			return false;
+	}
+	return true;
+}
+
+bool ddr_arrays_rest(const struct ddr_daemon *d)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays)
+		if (!qb_list_entry(iter, struct ddr_array, list)->rests)
+			return false;
+	return true;
 }
