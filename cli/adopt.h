@@ -26,6 +26,6 @@ int cli_adopt_needed(const struct adopt_node *node, const struct ddr_scan_array 
  * Explains what an adoption means, asks (unless @yes), and tells the daemon, so that the next start on this node is served. 0: done;
  * else an exit code, and the reason was printed. Where the daemon will refuse it, nothing is asked, and the daemon gives the reason.
  */
-int cli_adopt(struct ddr_ipc *ipc, const struct ddr_super *sb, const struct adopt_node *node, const uint8_t recorded[DDR_UUID_LEN], bool yes);
+int cli_adopt(struct ddr_ipc *ipc, const struct ddr_scan_array *array, const struct adopt_node *node, const uint8_t recorded[DDR_UUID_LEN], bool yes);
 
 #endif

@@ -68,7 +68,7 @@ static int claim(struct start *s, const struct ddr_scan_array *array)
 		return CLI_DONE;
 	}
 	if (s->adopt)
-		return cli_adopt(s->ipc, sb, &s->node, recorded, s->yes);
+		return cli_adopt(s->ipc, array, &s->node, recorded, s->yes);
 	return refused ? start_failed(s, uuid, sb->name, err.text) : CLI_DONE;
 }
 

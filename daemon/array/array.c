@@ -101,6 +101,8 @@ static void loaded(void *ctx)
 
 	a->load = NULL;
 	if (a->state == DDR_ARRAY_CLOSING) {
+		if (a->rebind)
+			ddr_identity_not_started(a);
 		ddr_load_free(l);
 		array_down(a);
 		return;
@@ -112,6 +114,7 @@ static void loaded(void *ctx)
 		a->chan = NULL;
 		if (l->error.own) {
 			keep_older(a, l);
+			ddr_identity_not_started(a);
 			try_again(a, l->error.text);
 		} else {
 			snprintf(a->error, sizeof(a->error), "%s", l->error.text);
@@ -147,10 +150,12 @@ static int begin_load(struct ddr_array *a)
 		l->older = a->d->older.known;
 		a->d->older.known.generation = 0;	/* --older was only given for this start */
 	}
+	ddr_identity_claim(a, &l->claim);
 	l->done = loaded;
 	l->ctx = a;
 	ret = ddr_load_start(l, a->d->loop);
 	if (ret) {
+		ddr_identity_not_started(a);
 		ddr_load_free(l);
 		return ret;
 	}
@@ -265,7 +270,9 @@ const char *ddr_array_adopted(struct ddr_array *a)
 		return "the array is already served on this node, so there is nothing to adopt";
 	if (a->state == DDR_ARRAY_REFUSED)
 		bind_array(a);
-	else if (a->state == DDR_ARRAY_RUNNING)
+	else if (a->state == DDR_ARRAY_LOADING && ddr_identity_adopts(a))
+		ddr_identity_adopted(a);	/* it waits for the same already, and goes on */
+	else if (a->state == DDR_ARRAY_RUNNING || a->state == DDR_ARRAY_LOADING)
 		ddr_array_close(a, true);
 	return NULL;
 }

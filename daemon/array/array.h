@@ -160,6 +160,7 @@ struct ddr_array {
 	struct ddr_bind bind;
 	struct ddr_kchan *chan;
 	struct ddr_load *load;		/* LOADING, and CLOSING until its thread ends */
+	struct ddr_adoption adopted;	/* that this load, or the start that follows, is for; until_ms 0: none */
 
 	/* RUNNING */
 	struct ddr_super super;		/* as loaded: geometry and names; the size is kept up, the states are not: the state machine has them */
@@ -288,8 +289,14 @@ bool ddr_identity_alone(const struct ddr_daemon *d);
  * that no other cluster has used.
  */
 const char *ddr_identity_adopt(struct ddr_daemon *d, const uint8_t uuid[16], const uint8_t recorded[16], char *buf, size_t size);
-/* Was the array adopted? The adoption is used up by this. */
+/* Was the array adopted? The adoption is taken out of the list, and is in a->adopted then: it is for the load that begins, and the start that follows. */
 bool ddr_identity_adopted(struct ddr_array *a);
+/* Is the start that is under way that of an adoption, and is nothing different since in what that was for? */
+bool ddr_identity_adopts(const struct ddr_array *a);
+/* The load did not lead to a start, and nothing speaks against the next one: the adoption is for that, if it is not too late by then. */
+void ddr_identity_not_started(struct ddr_array *a);
+/* Fills in who takes over slots when the array is loaded; uses up the adoption like ddr_identity_adopted(). */
+void ddr_identity_claim(struct ddr_array *a, struct ddr_claim *claim);
 /*
  * May this node serve the array with these superblocks, and these owner pages (of format 1: only the nodes that have slots), without an adoption? 0, or
  * -1 and a->error says what to do.

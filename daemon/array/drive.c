@@ -524,7 +524,7 @@ static void start_rate(struct ddr_array *a)
 int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 {
 	const struct ddr_transport_ops *transport = a->d->transport;
-	bool adopt = ddr_identity_adopted(a);
+	bool adopt = ddr_identity_adopts(a);
 	int ret;
 
 	if (!adopt && ddr_identity_check(a, &l->assembly.super, &l->owners))

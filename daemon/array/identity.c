@@ -15,7 +15,7 @@
 #include "lib/disk/assemble.h"
 #include "lib/math/uuid.h"
 
-#define ADOPT_MS	120000u	/* time from the request until the array must be loaded */
+#define ADOPT_MS	120000u	/* time from the request until the load of the array must begin; how long that takes (daemon/disk/claim.h) does not matter */
 
 bool ddr_identity_alone(const struct ddr_daemon *d)
 {
@@ -67,15 +67,54 @@ bool ddr_identity_adopted(struct ddr_array *a)
 {
 	struct ddr_adoption *all = a->d->adopt;
 
+	memset(&a->adopted, 0, sizeof(a->adopted));
 	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++) {
-		bool same = all[i].alone == ddr_identity_alone(a->d);
-
 		if (memcmp(all[i].uuid, a->uuid, sizeof(a->uuid)) != 0 || ddr_now_ms() >= all[i].until_ms)
 			continue;
+		a->adopted = all[i];
 		memset(&all[i], 0, sizeof(all[i]));
-		return same;
 	}
-	return false;
+	return ddr_identity_adopts(a);
+}
+
+bool ddr_identity_adopts(const struct ddr_array *a)
+{
+	return a->adopted.until_ms && a->adopted.alone == ddr_identity_alone(a->d);
+}
+
+void ddr_identity_not_started(struct ddr_array *a)
+{
+	struct ddr_adoption *all = a->d->adopt, *place = NULL;
+
+	for (unsigned int i = 0; i < DDR_ADOPTIONS; i++) {
+		bool same = memcmp(all[i].uuid, a->uuid, sizeof(a->uuid)) == 0;
+
+		if (same && ddr_now_ms() < all[i].until_ms)
+			return;		/* the operator has adopted it again meanwhile */
+		if (same || (!place && ddr_now_ms() >= all[i].until_ms))
+			place = &all[i];
+	}
+	if (a->adopted.until_ms && place)
+		*place = a->adopted;
+	memset(&a->adopted, 0, sizeof(a->adopted));
+}
+
+void ddr_identity_claim(struct ddr_array *a, struct ddr_claim *claim)
+{
+	const struct ddr_transport_ops *transport = a->d->transport;
+	char name[DDR_NODE_NAME_LEN];
+
+	memset(claim, 0, sizeof(*claim));
+	claim->adopted = ddr_identity_adopted(a);
+	claim->unasked = DDR_CLAIM_UNASKED;
+	claim->alone = ddr_identity_alone(a->d);
+	claim->node = transport->node(a->d);
+	memcpy(claim->machine, a->d->ident.id.machine, sizeof(claim->machine));
+	memcpy(claim->instance.boot_id, a->d->boot_id, sizeof(claim->instance.boot_id));
+	claim->instance.cookie = a->bind.cookie;
+	claim->stop_ms = (uint32_t)a->tune.daemon_timeout_ms;
+	transport->known_name(a->d, claim->node, name, sizeof(name));
+	ddr_owner_name(claim->name, name);
 }
 
 int ddr_identity_elsewhere(struct ddr_array *a, const struct ddr_super *sb, const uint8_t recorded[16])

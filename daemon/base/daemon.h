@@ -39,7 +39,7 @@ struct ddr_array;
 
 typedef void (*ddr_uevent_fn)(struct ddr_daemon *d, const struct ddr_uevent *e);
 
-/* An array that the operator has adopted and that was not loaded since; used by identity.c. */
+/* An array that the operator has adopted and that no load was begun for since; used by identity.c. */
 struct ddr_adoption {
 	uint8_t uuid[16];
 	uint64_t until_ms;		/* 0: free */

@@ -24,6 +24,13 @@ void ddr_load_waits(struct ddr_load *l, char *buf, size_t size)
 	pthread_mutex_unlock(&waits_lock);
 }
 
+void ddr_load_set_waits(struct ddr_load *l, const char *text)
+{
+	pthread_mutex_lock(&waits_lock);
+	snprintf(l->waits, sizeof(l->waits), "%s", text);
+	pthread_mutex_unlock(&waits_lock);
+}
+
 static void set_waits(struct ddr_load *l, const struct ddr_members_busy *who, uint32_t busy)
 {
 	unsigned int first = busy ? (unsigned int)__builtin_ctz(busy) : 0, more = (unsigned int)__builtin_popcount(busy) - 1;

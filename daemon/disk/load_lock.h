@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The locks of the members while an array is loaded. Only for loader.c. */
+/* The locks of the members while an array is loaded, and what is waited for meanwhile. Only for loader.c and claim.c. */
 #ifndef DDR_DAEMON_LOAD_LOCK_H
 #define DDR_DAEMON_LOAD_LOCK_H
 
@@ -13,5 +13,8 @@
 int ddr_load_lock(struct ddr_load *l, uint64_t due_ms, uint32_t *busy, struct ddr_members_busy *who);
 /* Stops waiting for those in @busy: they count as absent, and are taken back when they are unlocked. */
 void ddr_load_leave_out_locked(struct ddr_load *l, uint32_t busy, const struct ddr_members_busy *who);
+
+/* What ddr_load_waits() says from now on; "": nothing. */
+void ddr_load_set_waits(struct ddr_load *l, const char *text);
 
 #endif

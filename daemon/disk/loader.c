@@ -425,7 +425,8 @@ static void load(struct ddr_load *l)
 	l->ok = find_members(l, all) == 0;
 	if (l->ok)
 		l->owners = all->s[l->assembly.source].owners;
-	l->ok = l->ok && (l->supers_only || read_log_and_map(l) == 0);
+	/* the log and the map are of value only once nobody writes them any more */
+	l->ok = l->ok && ddr_claim_slots(l) == 0 && (l->supers_only || read_log_and_map(l) == 0);
 	free(all);
 }
 

@@ -7,7 +7,7 @@
  * Then it counts as absent or, if it had already delivered its superblock, as a member whose log and map cannot be read. Until it
  * ends, the thread uses nothing but its struct ddr_load.
  *
- * Must never: write to a member; count one as absent because this process had no memory, descriptor or thread to read it.
+ * Must never: write to a member, but for claims to slots (claim.h); count one as absent because this process had no memory, descriptor or thread to read it.
  */
 #ifndef DDR_DAEMON_LOADER_H
 #define DDR_DAEMON_LOADER_H
@@ -19,6 +19,7 @@
 #include <ddraid/uapi.h>
 
 #include "daemon/base/worker.h"
+#include "daemon/disk/claim.h"
 #include "daemon/disk/members.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
@@ -43,6 +44,7 @@ struct ddr_load {
 	unsigned int limit_ms;		/* a device that has not answered within this time counts as absent */
 	char state_dir[DDR_CONF_PATH_MAX];
 	struct ddr_known older;		/* the operator starts this generation, whatever this node remembers (--older); generation 0: none */
+	struct ddr_claim claim;		/* who takes over slots of others, and what came of it */
 	void (*done)(void *ctx);	/* called from the loop, once; may call ddr_load_free() */
 	void *ctx;
 	/* results */
@@ -72,7 +74,7 @@ struct ddr_load {
  */
 bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err);
 
-/* What it waits for at the moment: a locked member, and who holds the lock; else "". May be called from any thread. */
+/* What it waits for at the moment: a locked member, and who holds the lock; a sign of life of another machine; else "". May be called from any thread. */
 void ddr_load_waits(struct ddr_load *l, char *buf, size_t size);
 
 /* Starts the thread. Returns 0 or a negative errno (then done() is not called). */

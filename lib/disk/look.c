@@ -87,6 +87,14 @@ static void read_member(struct ddr_look *l)
 		ddr_foreign_find(&l->dev, &l->supers.copy[l->supers.newest].super, l->foreign, sizeof(l->foreign), &ignored);
 }
 
+/* Reads or writes a part of the device. */
+static bool move_bytes(struct ddr_look *l)
+{
+	if (l->what == DDR_LOOK_BYTES)
+		return ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	return ddr_dev_write(&l->dev, l->buf, l->len, l->offset, &l->error) == 0 && ddr_dev_sync(&l->dev, &l->error) == 0;
+}
+
 static void *look(void *data)
 {
 	struct ddr_look *l = data, **p;
@@ -97,8 +105,8 @@ static void *look(void *data)
 	pthread_mutex_unlock(&lock);
 	l->opened = l->dev.fd >= 0 || ddr_dev_open(&l->dev, l->path, l->flags, &l->error) == 0;
 	l->bytes = l->dev.bytes;
-	if (l->opened && l->what == DDR_LOOK_BYTES)
-		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	if (l->opened && (l->what == DDR_LOOK_BYTES || l->what == DDR_LOOK_WRITE))
+		l->whole = move_bytes(l);
 	else if (l->opened && l->what != DDR_LOOK_OPEN)
 		read_member(l);
 	if (l->what != DDR_LOOK_OPEN)
@@ -286,6 +294,18 @@ enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev 
 
 	if (l)
 		l->offset = offset;
+	return begin(look, l, limit_ms, err);
+}
+
+enum ddr_look_start ddr_look_write(struct ddr_look **look, const struct ddr_dev *dev, const void *from, uint64_t offset, size_t len, unsigned int limit_ms,
+				   struct ddr_error *err)
+{
+	struct ddr_look *l = look_opened(dev, DDR_LOOK_WRITE, len, err);
+
+	if (l) {
+		l->offset = offset;
+		memcpy(l->buf, from, len);
+	}
 	return begin(look, l, limit_ms, err);
 }
 

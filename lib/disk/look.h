@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Opens one device, and reads its superblocks, or reads a part of an open one, in a thread of its own. So a disk that neither answers
- * nor fails delays nobody for longer than a limit.
+ * Opens one device, and reads its superblocks, or reads (or writes) a part of an open one, in a thread of its own. So a disk that neither
+ * answers nor fails delays nobody for longer than a limit.
  *
  * A thread that hangs in the kernel cannot be ended. It is left alone and keeps what it uses: the look, the descriptor and the memory of
  * the read belong to it until it ends by itself. While it hangs, its device is not opened again.
- * Must never: write; touch the look of a thread that has not ended.
+ * Must never: write anything but what ddr_look_write() was given; touch the look of a thread that has not ended.
  */
 #ifndef DDR_LIB_LOOK_H
 #define DDR_LIB_LOOK_H
@@ -25,11 +25,11 @@ struct ddr_look {
 	uint64_t bytes;
 	struct ddr_supers supers;	/* newest < 0: error has the reason */
 	char foreign[DDR_FOREIGN_LEN];	/* ddr_look_start() and ddr_look_member(): another program's signature on the member (foreign.h), or "" */
-	bool whole;			/* ddr_look_bytes(): all of buf was read, else error has the reason */
+	bool whole;			/* ddr_look_bytes(): all of buf was read; ddr_look_write(): it is durable; else error has the reason */
 	void *buf;			/* freed with the look */
 	struct ddr_error error;
 	/* internal */
-	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ, DDR_LOOK_MEMBER, DDR_LOOK_BYTES } what;
+	enum { DDR_LOOK_ALL, DDR_LOOK_OPEN, DDR_LOOK_READ, DDR_LOOK_MEMBER, DDR_LOOK_BYTES, DDR_LOOK_WRITE } what;
 	uint64_t offset;
 	size_t len;
 	struct ddr_look *next;
@@ -67,6 +67,12 @@ enum ddr_look_start ddr_look_read(struct ddr_look **look, const struct ddr_dev *
 enum ddr_look_start ddr_look_member(struct ddr_look **look, const struct ddr_dev *dev, unsigned int limit_ms, struct ddr_error *err);
 /* The same, but reads @len bytes (not 0) at @offset of an open device, both multiples of 4096. */
 enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev *dev, uint64_t offset, size_t len, unsigned int limit_ms, struct ddr_error *err);
+/*
+ * The same, but writes a copy of the @len bytes at @from, and flushes the device. One that is late may still land, at any time: the thread has the lock
+ * until it has ended.
+ */
+enum ddr_look_start ddr_look_write(struct ddr_look **look, const struct ddr_dev *dev, const void *from, uint64_t offset, size_t len, unsigned int limit_ms,
+				   struct ddr_error *err);
 /* Waits until the look has ended, or its limit has passed. Returns false then: nothing of @look but its path may be read. */
 bool ddr_look_wait(struct ddr_look *look);
 /*

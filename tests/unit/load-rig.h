@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An array that is loaded from files that are called devices; some hang, or are locked. For test-load.c, test-load-area.c and test-load-table.c. */
+/* An array that is loaded from files that are called devices; some hang, or are locked. For test-load.c, test-load-area.c, test-load-claim.c and test-load-table.c. */
 #ifndef DDR_TESTS_UNIT_LOAD_RIG_H
 #define DDR_TESTS_UNIT_LOAD_RIG_H
 
@@ -59,6 +59,7 @@ static struct {
 	bool own_node, own_scan, own_state;
 	unsigned int moves;			/* another node changes the superblocks so often: after member 0 was read, and before the others are */
 	unsigned int moved, seen[MEMBERS];
+	unsigned int slept_ms;			/* test-load-claim.c: time that passed only in sleeps */
 } rig = { .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .dm_name = "" };
 
 /* ---- devices --------------------------------------------------------------------- */
@@ -321,7 +322,7 @@ uint64_t ddr_now_ms(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000 + rig.slept_ms;
 }
 
 static struct ddr_known remembered, lowered;	/* of the array, by the played state */

@@ -602,6 +602,70 @@ static void a_kernel_that_refuses_the_channel_refuses_the_array(void **state)
 	}
 }
 
+/* As ddraid start --adopt does, for an array that another cluster has used. */
+static void adopt(struct ddr_array *a)
+{
+	static const uint8_t other[16] = { 0xee };
+	char buf[256];
+
+	assert_null(ddr_identity_adopt(&d, a->uuid, other, buf, sizeof(buf)));
+	assert_null(ddr_array_adopted(a));
+}
+
+/* The load has ended. */
+static void ends(struct ddr_load *l, bool own)
+{
+	play.load = NULL;
+	snprintf(l->error.text, sizeof(l->error.text), "played");
+	l->error.own = own;
+	l->done(l->ctx);
+}
+
+/*
+ * The load looks for other machines while the operator waits: an adoption is for exactly one that can answer. One that was begun before it is none of its; one
+ * that ended because the process failed, or the table changed, is repeated.
+ */
+static void an_adoption_is_for_one_load(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	ddr_array_close(a, true);
+	assert_false(play.load->claim.adopted);
+	adopt(a);
+	assert_int_equal(a->state, DDR_ARRAY_CLOSING);			/* that load will not look */
+	ends(play.load, false);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	assert_true(play.load->claim.adopted);
+	ddr_array_close(a, true);					/* another table */
+	ends(play.load, false);
+	assert_true(play.load->claim.adopted);
+	ends(play.load, true);						/* no memory */
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	a->retry_ms = 0;
+	ddr_arrays_retry(&d);
+	assert_true(play.load->claim.adopted);
+	ends(play.load, false);						/* in use by another node */
+	assert_int_equal(a->state, DDR_ARRAY_REFUSED);
+	ddr_array_resumed(&d, a->uuid, false);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	assert_false(play.load->claim.adopted);
+	play.load_error = -EAGAIN;
+	adopt(a);
+	ends(play.load, false);
+	assert_int_equal(a->state, DDR_ARRAY_DOWN);
+	play.load_error = 0;
+	a->retry_ms = 0;
+	ddr_arrays_retry(&d);
+	assert_true(play.load->claim.adopted);				/* no load had begun */
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	ddr_array_close(a, true);
+	assert_false(play.load->claim.adopted);				/* it was for the start */
+	loaded();
+	end();
+}
+
 static void members_that_cannot_be_loaded(void **state)
 {
 	struct ddr_array *a = begin(false);
@@ -619,12 +683,14 @@ static void members_that_cannot_be_loaded(void **state)
 	assert_string_equal(a->name, "data");				/* so that it can be spoken of */
 	assert_string_equal(a->error, "no member in the table can be opened");
 	assert_string_equal(play.event, "refused");
-	assert_null(ddr_array_adopted(a));				/* another try, from the beginning */
+	adopt(a);							/* another try, from the beginning */
 	assert_int_equal(a->state, DDR_ARRAY_LOADING);
-	assert_null(ddr_array_adopted(a));				/* it is at it */
+	assert_true(play.load->claim.adopted);
+	adopt(a);							/* it is at it */
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
 	loaded();
 	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
-	assert_null(ddr_array_adopted(a));				/* runs, and waits for those who will not come */
+	adopt(a);							/* runs, and waits for those who will not come */
 	assert_int_equal(a->state, DDR_ARRAY_LOADING);
 	loaded();
 	a->ready = true;
@@ -724,7 +790,7 @@ int main(void)
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told), cmocka_unit_test(a_standstill_is_no_failure_of_a_member_that_is_prepared),
 		cmocka_unit_test(the_kernel_lets_the_array_go), cmocka_unit_test(a_channel_that_ends), cmocka_unit_test(a_kernel_that_is_gone_answers),
-		cmocka_unit_test(a_kernel_that_refuses_the_channel_refuses_the_array), cmocka_unit_test(members_that_cannot_be_loaded), cmocka_unit_test(a_load_that_cannot_begin),
+		cmocka_unit_test(a_kernel_that_refuses_the_channel_refuses_the_array), cmocka_unit_test(members_that_cannot_be_loaded), cmocka_unit_test(an_adoption_is_for_one_load), cmocka_unit_test(a_load_that_cannot_begin),
 		cmocka_unit_test(an_older_generation_is_for_one_start), cmocka_unit_test(removed_while_it_is_loaded),
 		cmocka_unit_test(more_arrays_than_can_be),
 	};

@@ -51,6 +51,12 @@ static bool cluster_id(const struct ddr_daemon *daemon, uint8_t id[16])
 	return own[0];
 }
 
+static bool known_name(const struct ddr_daemon *daemon, uint32_t id, char *buf, size_t size)
+{
+	(void)daemon;
+	return snprintf(buf, size, "node%u", id);
+}
+
 static int check(void)
 {
 	memcpy(owners.cluster, recorded, sizeof(owners.cluster));
@@ -62,7 +68,7 @@ static int fresh(void **state)
 	(void)state;
 	memset(&d, 0, sizeof(d));
 	memset(&array, 0, sizeof(array));
-	ops = (struct ddr_transport_ops){ .name = "played", .waits = waits, .node = node, .nodes = count, .cluster_id = cluster_id };
+	ops = (struct ddr_transport_ops){ .name = "played", .waits = waits, .node = node, .nodes = count, .cluster_id = cluster_id, .known_name = known_name };
 	d.transport = &ops;
 	array.d = &d;
 	memset(array.uuid, 7, sizeof(array.uuid));
@@ -126,6 +132,87 @@ static void an_adoption_is_for_one_start(void **state)
 	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
 	nodes = 2;			/* the node has a cluster meanwhile */
 	assert_false(ddr_identity_adopted(&array));
+}
+
+/* A load may end without a start, through no fault of the array; then the adoption is for the next one. It does not last longer for that. */
+static void an_adoption_outlives_a_load_that_led_to_no_start(void **state)
+{
+	char buf[256];
+
+	(void)state;
+	assert_false(ddr_identity_adopted(&array));
+	ddr_identity_not_started(&array);			/* there was none */
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+	now += 100000;
+	assert_true(ddr_identity_adopts(&array));		/* however long the load takes */
+	ddr_identity_not_started(&array);
+	assert_false(ddr_identity_adopts(&array));
+	assert_true(ddr_identity_adopted(&array));
+	ddr_identity_not_started(&array);
+	ddr_identity_not_started(&array);
+	assert_true(ddr_identity_adopted(&array));		/* once */
+	assert_false(ddr_identity_adopted(&array));
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+	now += 120000;
+	assert_true(ddr_identity_adopts(&array));
+	ddr_identity_not_started(&array);
+	assert_false(ddr_identity_adopted(&array));		/* it is too late for another load */
+}
+
+/* What the operator was told is judged again when the array starts. */
+static void an_adoption_is_void_in_another_cluster(void **state)
+{
+	char buf[256];
+
+	(void)state;
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	assert_true(ddr_identity_adopted(&array));
+	nodes = 2;
+	assert_false(ddr_identity_adopts(&array));
+	nodes = 1;
+	assert_true(ddr_identity_adopts(&array));
+	ddr_identity_not_started(&array);
+	now += 50000;
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));	/* the newer one counts */
+	ddr_identity_not_started(&array);
+	now += 119999;
+	assert_true(ddr_identity_adopted(&array));
+}
+
+/* Who takes over, as the claims on the disks will say. */
+static void a_claim_says_who_takes_over(void **state)
+{
+	struct ddr_claim claim;
+	char buf[256];
+
+	(void)state;
+	memset(d.ident.id.machine, 3, sizeof(d.ident.id.machine));
+	memset(d.boot_id, 5, sizeof(d.boot_id));
+	array.bind.cookie = 77;
+	array.tune.daemon_timeout_ms = 30000;
+	ddr_identity_claim(&array, &claim);
+	assert_false(claim.adopted);
+	assert_true(claim.alone);
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	nodes = 3;
+	ddr_identity_claim(&array, &claim);
+	assert_false(claim.adopted);
+	assert_false(claim.alone);
+	nodes = 1;
+	assert_null(ddr_identity_adopt(&d, array.uuid, recorded, buf, sizeof(buf)));
+	ddr_identity_claim(&array, &claim);
+	assert_true(claim.adopted);
+	assert_int_equal(claim.node, 1);
+	assert_int_equal(claim.stop_ms, 30000);
+	assert_int_equal(claim.instance.cookie, 77);
+	assert_memory_equal(claim.instance.boot_id, d.boot_id, sizeof(d.boot_id));
+	assert_memory_equal(claim.machine, d.ident.id.machine, sizeof(claim.machine));
+	assert_string_equal(claim.name, "node1");
+	ddr_identity_claim(&array, &claim);
+	assert_false(claim.adopted);
 }
 
 /* Finding T1: in a cluster of several nodes there is nothing to adopt. */
@@ -217,6 +304,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 	const struct CMUnitTest tests[] = {
 		TEST(arrays_of_other_nodes_and_clusters_are_refused), TEST(an_adoption_is_for_one_start), TEST(an_adoption_in_a_cluster_of_several_nodes_is_refused), TEST(an_array_that_another_cluster_has_used_is_refused),
+		TEST(an_adoption_outlives_a_load_that_led_to_no_start), TEST(an_adoption_is_void_in_another_cluster), TEST(a_claim_says_who_takes_over),
 		TEST(a_cluster_adopts_what_another_one_has_used), TEST(too_many_adoptions_at_once_are_refused),
 	};
 

@@ -189,6 +189,16 @@ enum ddr_look_start ddr_look_bytes(struct ddr_look **look, const struct ddr_dev 
 	return begin(look, dev->path, dev, DDR_LOOK_BYTES, offset, len, limit_ms, err);
 }
 
+enum ddr_look_start ddr_look_write(struct ddr_look **look, const struct ddr_dev *dev, const void *from, uint64_t offset, size_t len, unsigned int limit_ms,
+				   struct ddr_error *err)
+{
+	enum ddr_look_start ret = begin(look, dev->path, dev, DDR_LOOK_WRITE, offset, len, limit_ms, err);
+
+	if (*look)
+		memcpy((*look)->buf, from, len);
+	return ret;
+}
+
 /* Other things happen while it is under way. */
 bool ddr_look_wait(struct ddr_look *l)
 {
@@ -213,6 +223,8 @@ bool ddr_look_wait(struct ddr_look *l)
 	l->bytes = l->dev.bytes;
 	if (l->opened && l->what == DDR_LOOK_BYTES)
 		l->whole = ddr_dev_read(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
+	else if (l->opened && l->what == DDR_LOOK_WRITE)
+		l->whole = ddr_dev_write(&l->dev, l->buf, l->len, l->offset, &l->error) == 0;
 	else if (l->opened && l->what != DDR_LOOK_OPEN)
 		ddr_dev_read_supers(&l->dev, &l->supers, &l->error);
 	if ((l->what == DDR_LOOK_ALL || l->what == DDR_LOOK_MEMBER) && me->s->disk[member_of(l->path)].foreign)

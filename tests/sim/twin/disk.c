@@ -115,7 +115,7 @@ int twin_read(struct proc *p, uint32_t m, void *buf, size_t len, uint64_t offset
 	return 0;
 }
 
-/* Zeroes for a larger array (daemon/disk/grow.c), and nothing else. */
+/* Zeroes for a larger array (daemon/disk/grow.c), claims to slots (daemon/disk/claim.c), and nothing else. */
 int twin_write(struct proc *p, uint32_t m, const void *buf, size_t len, uint64_t offset)
 {
 	struct sim *s = p->s;
@@ -131,7 +131,9 @@ int twin_write(struct proc *p, uint32_t m, const void *buf, size_t len, uint64_t
 		uint8_t *place;
 		enum area area = area_of(s, d, at, &slot, &place, &block);
 
-		if (area == AREA_NONE)
+		if (area == AREA_STAMP && !d->exchanged)
+			memcpy(place + at % DDR_META_BLOCK, (const uint8_t *)buf + (at - offset), s->sb0.chunk);
+		if (area == AREA_NONE || area == AREA_STAMP)
 			continue;
 		if (area != AREA_DATA || token_of(s, (const uint8_t *)buf + (at - offset)))
 			sim_violation(s, "a thread of node %u writes metadata of member %u", p->n->id, m);
