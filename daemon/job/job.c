@@ -216,7 +216,7 @@ static int check(const struct ddr_job_work *r)
 	if ((g->parity == 0 && !r->copy) || r->what.count == 0 || r->what.count > DDR_JOB_BLOCKS_MAX ||
 	    __builtin_add_overflow(r->what.start, r->what.count, &end) || end > j->blocks)
 		return -EINVAL;
-	if (r->what.fix)
+	if (r->what.fix && !r->what.rebuild)
 		return 0;	/* what is missing shows when it is read */
 	if (r->copy && (r->target >= g->roles || ddr_members_fd(j->cfg.members, r->what.target) < 0))
 		return -EINVAL;

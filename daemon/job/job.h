@@ -4,9 +4,10 @@
  *
  * Verify only compares, and does not need to hold the range; with @fix it holds it, and corrects what can be identified as wrong.
  * Resync reads the members, computes parity from the data roles, writes parity where it differs, and flushes what it wrote. Rebuild
- * computes the contents of one member from as many others as it needs, writes them and flushes. It must never: write a data role of a
- * member that is in sync (except a bad sector, or one that P and Q show to be wrong), write outside of the range or without EX (which
- * its caller holds), write parity of a stripe whose data it could not read, or report a range as done before its writes are flushed.
+ * computes the contents of one member from as many others as it needs, writes them and flushes; with DDR_FIX_FITS it reads one more if
+ * there is one, and says which blocks do not fit together. It must never: write a data role of a member that is in sync (except a bad
+ * sector, or one that P and Q show to be wrong), write outside of the range or without EX (which its caller holds), write parity of a
+ * stripe whose data it could not read, or report a range as done before its writes are flushed.
  *
  * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to the loop's thread.
  */
@@ -44,7 +45,7 @@ struct ddr_job_result {
 	uint32_t failed;	/* bit m: member m */
 	uint32_t hard;		/* of these: those whose write or flush failed, or did not end in time (-ETIMEDOUT: it may still be carried out) */
 	uint32_t flush;		/* of these: those whose flush failed, or did not end in time */
-	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild 0; of a fix: those that stay wrong */
+	uint64_t mismatches;	/* blocks whose parity differed; of a rebuild: what they were computed from differs; of a fix: those that stay wrong */
 	uint64_t bad_start, bad_count;	/* blocks from the first to the last that differed; or 0 */
 	uint64_t repaired;	/* of a fix: corrected blocks ... */
 	struct ddr_fixed fixed[DDR_MAX_MEMBERS];	/* ... and where, by member */
@@ -79,7 +80,7 @@ struct ddr_job_range {
 	uint64_t io;		/* identifies it in the result */
 	uint64_t start, count;	/* blocks, at most DDR_JOB_BLOCKS_MAX */
 	uint32_t members;	/* bit m: member m is in sync for the range */
-	uint32_t fix;		/* DDR_FIX_*; @repair and @rebuild are not set */
+	uint32_t fix;		/* DDR_FIX_*; @repair and @rebuild are not set. With @rebuild only DDR_FIX_FITS */
 	bool repair;		/* write parity where it differs; else only compare */
 	bool rebuild;		/* compute and write the contents of @target; @repair is ignored */
 	uint32_t target;

@@ -51,22 +51,23 @@ static void lose(struct ddr_job_work *r)
 /* Reads the sources of the next missing block. False: no block is missing, except those that cannot be obtained. */
 static bool read_others(struct ddr_job_work *r)
 {
-	const struct ddr_geometry *g = &r->j->geo;
-	struct ddr_recovery plan;
+	size_t chunk = r->j->geo.chunk;
 
 	for (; r->next < r->what.count; r->next++, r->dropped = 0) {
-		uint64_t block = r->what.start + r->next;
+		uint32_t places;
 
 		if (!lacks(r, r->next))
 			continue;
-		if (ddr_job_plan(r, r->readable & ~r->dropped, block, &plan)) {
+		places = ddr_job_needs(r, r->readable & ~r->dropped, r->what.start + r->next);
+		if (!places) {
 			lose(r);
 			continue;
 		}
 		ddr_job_step(r, STEP_OTHERS);
 		r->unread = 0;
-		for (unsigned int i = 0; i < plan.data; i++)
-			ddr_job_request(r, DDR_AIO_READ, ddr_geo_member(g, plan.source[i], block), (size_t)r->next * g->chunk, g->chunk);
+		for (unsigned int p = 0; places; p++, places >>= 1)
+			if (places & 1)
+				ddr_job_request(r, DDR_AIO_READ, p, (size_t)r->next * chunk, chunk);
 		return true;
 	}
 	return false;

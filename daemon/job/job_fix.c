@@ -99,24 +99,11 @@ void ddr_job_fix_wrong(struct ddr_job_work *r)
 	write_changed(r);
 }
 
-/*
- * If one chunk is lost and there are two parities, more could be read than is needed: this role is computed as well, to see whether all of it fits together.
- * Otherwise a chunk that is wrong without an error would make the lost one wrong, too. -1: nothing is to spare, or the parity need not match there.
- */
-static int role_to_compare(const struct ddr_job_work *r, uint32_t lost)
-{
-	unsigned int data = ddr_geo_data(&r->j->geo);
-
-	if (!(r->what.fix & DDR_FIX_FITS) || r->j->geo.parity < 2 || lost & (lost - 1))
-		return -1;
-	return (int)(lost == 1u << data ? data + 1 : data);
-}
-
 /* Computes the lost chunks. False: the others do not suffice, or do not fit together. */
 static bool compute(struct ddr_job_work *r, uint32_t lost, void *piece[], void *scratch)
 {
 	const struct ddr_geometry *g = &r->j->geo;
-	int compared = role_to_compare(r, lost);
+	int compared = ddr_job_to_compare(r, lost);
 	void *was_read = compared < 0 ? NULL : piece[compared];
 	struct ddr_recovery plan;
 

@@ -135,9 +135,17 @@ void ddr_job_compare(struct ddr_job_work *r);
 
 /* The places to read for the contents of the target; false: they do not suffice. */
 bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places);
-/* Plans how the contents of the target at @block are computed from the places in @readable. -1: impossible. */
-int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan);
-/* Computes them by that plan, for blocks with the same rotation of roles. @from and @len: bytes of a piece. */
+/*
+ * If one role is lost and there are two parities, more can be read than is needed: this role is computed as well, to see whether all of it fits together.
+ * Otherwise a chunk that is wrong without an error would make the lost one wrong, too. -1: nothing is to spare, or the parity need not match there.
+ */
+int ddr_job_to_compare(const struct ddr_job_work *r, uint32_t lost);
+/* The places to read for the contents of the target at @block, if those in @readable can be; 0: they do not suffice. */
+uint32_t ddr_job_needs(const struct ddr_job_work *r, uint32_t readable, uint64_t block);
+/*
+ * Computes them, for blocks with the same rotation of roles, from what ddr_job_needs() names. The result counts the blocks that do not fit with what is to
+ * spare. @from and @len: bytes of a piece.
+ */
 void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len);
 /* All was read: computes and writes the contents of the target. */
 void ddr_job_rebuild(struct ddr_job_work *r);

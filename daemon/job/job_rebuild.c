@@ -2,12 +2,15 @@
 /*
  * Rebuild of a range: which other members it needs, and the contents of the new one. See job.h.
  *
- * Must never: compute from members that were not read, or from one that could not be read.
+ * Must never: compute from members that were not read, or from one that could not be read; keep to itself that what it computed from does
+ * not fit together, where that can be seen.
  */
+#include <string.h>
+
 #include "daemon/job/job_int.h"
 #include "lib/math/parity.h"
 
-int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block, struct ddr_recovery *plan)
+static uint32_t lost_roles(const struct ddr_job_work *r, uint32_t readable, uint64_t block)
 {
 	const struct ddr_geometry *g = &r->j->geo;
 	uint32_t lost = 0;
@@ -15,24 +18,43 @@ int ddr_job_plan(const struct ddr_job_work *r, uint32_t readable, uint64_t block
 	for (unsigned int role = 0; role < g->roles; role++)
 		if (!(readable >> ddr_geo_member(g, role, block) & 1))
 			lost |= 1u << role;
-	return ddr_recovery_plan(plan, g, lost);
+	return lost;
+}
+
+/* Never P, unless Q is lost: what is lost is computed from P, with or without a comparison. */
+int ddr_job_to_compare(const struct ddr_job_work *r, uint32_t lost)
+{
+	unsigned int q = ddr_geo_data(&r->j->geo) + 1;
+
+	if (!(r->what.fix & DDR_FIX_FITS) || r->j->geo.parity < 2 || lost & (lost - 1))
+		return -1;
+	return (int)(lost == 1u << q ? q - 1 : q);
+}
+
+uint32_t ddr_job_needs(const struct ddr_job_work *r, uint32_t readable, uint64_t block)
+{
+	uint32_t places = 0, lost = lost_roles(r, readable, block);
+	int compared = ddr_job_to_compare(r, lost);
+	struct ddr_recovery plan;
+
+	if (ddr_recovery_plan(&plan, &r->j->geo, lost))
+		return 0;
+	for (unsigned int i = 0; i < plan.data; i++)
+		places |= 1u << ddr_geo_member(&r->j->geo, plan.source[i], block);
+	return compared < 0 ? places : places | 1u << ddr_geo_member(&r->j->geo, (unsigned int)compared, block);
 }
 
 struct sources { uint32_t places; bool impossible; };
 
 static void segment_sources(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)
 {
+	uint32_t places = ddr_job_needs(r, r->readable, block);
 	struct sources *s = ctx;
-	struct ddr_recovery plan;
 
 	(void)from;
 	(void)len;
-	if (ddr_job_plan(r, r->readable, block, &plan)) {
-		s->impossible = true;
-		return;
-	}
-	for (unsigned int i = 0; i < plan.data; i++)
-		s->places |= 1u << ddr_geo_member(&r->j->geo, plan.source[i], block);
+	s->places |= places;
+	s->impossible |= !places;
 }
 
 bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places)
@@ -44,21 +66,40 @@ bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places)
 	return !s.impossible;
 }
 
+/* Enters the blocks from @block on of which @read and @calc differ into the result. They come in their order. */
+static void compare(struct ddr_job_work *r, uint64_t block, const uint8_t *read, const uint8_t *calc, size_t len)
+{
+	size_t chunk = r->j->geo.chunk;
+
+	for (size_t at = 0; at < len; at += chunk, block++) {
+		if (memcmp(read + at, calc + at, chunk) == 0)
+			continue;
+		if (!r->result.mismatches++)
+			r->result.bad_start = block;
+		r->result.bad_count = block - r->result.bad_start + 1;
+	}
+}
+
 void ddr_job_compute(struct ddr_job_work *r, uint32_t readable, uint64_t block, size_t from, size_t len)
 {
 	const struct ddr_geometry *g = &r->j->geo;
+	uint32_t lost = lost_roles(r, readable, block);
+	int compared = ddr_job_to_compare(r, lost);
 	void *piece[DDR_MAX_ROLES];
 	struct ddr_recovery plan;
 	unsigned int spare = 0;
 
-	ddr_job_plan(r, readable, block, &plan);	/* cannot fail: it succeeded before the reads */
 	for (unsigned int role = 0; role < g->roles; role++) {
 		unsigned int place = ddr_geo_member(g, role, block);
-		bool other = !(readable >> place & 1) && place != r->target;
+		bool other = (!(readable >> place & 1) && place != r->target) || (int)role == compared;
 
 		piece[role] = (other ? r->calc[spare++] : r->piece[place]) + from;
 	}
+	/* cannot fail: it succeeded before the reads */
+	ddr_recovery_plan(&plan, g, compared < 0 ? lost : lost | 1u << compared);
 	ddr_recovery_run(&plan, len, piece);
+	if (compared >= 0)
+		compare(r, block, r->piece[ddr_geo_member(g, (unsigned int)compared, block)] + from, piece[compared], len);
 }
 
 static void segment_rebuild(struct ddr_job_work *r, uint64_t block, size_t from, size_t len, void *ctx)

@@ -42,10 +42,10 @@ static void copy_rig(struct rig *rig, unsigned int order, unsigned int parity)
 	copy_rig_as(rig, order, parity, DDR_LAYOUT_DEDICATED, FIRST + 7);
 }
 
-static void copy_begin(struct rig *rig, uint32_t members, uint64_t timeout_ms)
+static void copy_begin_as(struct rig *rig, uint32_t members, uint32_t fix, uint64_t timeout_ms)
 {
 	struct ddr_job_range r = { .io = 5, .start = FIRST, .count = COUNT, .members = members, .rebuild = true, .target = rig->geo.roles,
-				   .copy = true, .from = OLD };
+				   .copy = true, .from = OLD, .fix = fix };
 
 	for (unsigned int p = 0; p < DDR_MAX_ROLES; p++)
 		r.at[p] = (uint8_t)p;
@@ -53,11 +53,21 @@ static void copy_begin(struct rig *rig, uint32_t members, uint64_t timeout_ms)
 	ddr_jobs_range(rig->jobs, &r, 1000, timeout_ms);
 }
 
-static void copy(struct rig *rig, uint32_t members)
+static void copy_begin(struct rig *rig, uint32_t members, uint64_t timeout_ms)
 {
-	copy_begin(rig, members, 60000);
+	copy_begin_as(rig, members, 0, timeout_ms);
+}
+
+static void copy_as(struct rig *rig, uint32_t members, uint32_t fix)
+{
+	copy_begin_as(rig, members, fix, 60000);
 	qb_loop_run(rig->loop);
 	assert_true(rig->done);
+}
+
+static void copy(struct rig *rig, uint32_t members)
+{
+	copy_as(rig, members, 0);
 }
 
 /* The new disk holds what the old one does, but for @missing (0: none), where it still has its own content; no other member was written. */
@@ -119,6 +129,26 @@ static void a_bad_sector_behind_a_turn(void **state)
 				check_copied(&rig, 0);
 				copy_end(&rig);
 			}
+}
+
+/* With P and Q one more role is there than is needed: a block that is computed from what does not fit is reported. Copied blocks are not compared. */
+static void a_computed_block_that_does_not_fit_is_reported(void **state)
+{
+	(void)state;
+	for (unsigned int parity = 1; parity <= 2; parity++)
+		for (uint64_t block = FIRST + 8; block <= FIRST + 300; block += 292) {
+			struct rig rig;
+			bool unfit = parity == 2 && block != FIRST + 8;
+
+			copy_rig(&rig, 2, parity);
+			goes_bad(&rig, OLD, block, ENODATA);
+			copy_as(&rig, (1u << rig.geo.roles) - 1, DDR_FIX_FITS);
+			assert_int_equal(rig.result.result, 0);
+			assert_int_equal(rig.result.mismatches, unfit);
+			assert_int_equal(rig.result.bad_start, unfit ? block : 0);
+			assert_int_equal(rig.result.bad_count, unfit);
+			copy_end(&rig);
+		}
 }
 
 /* Each block can be had, although two disks have bad sectors in the range. */
@@ -242,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_sector_is_computed_and_nothing_else),
+		cmocka_unit_test(a_computed_block_that_does_not_fit_is_reported),
 		cmocka_unit_test(a_bad_sector_behind_a_turn),
 		cmocka_unit_test(bad_sectors_of_two_disks_elsewhere),
 		cmocka_unit_test(bad_sectors_of_two_disks_at_one_block),
