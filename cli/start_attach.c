@@ -22,15 +22,15 @@
 #define RETRY_MS	200	/* between attempts to reach a daemon that is gone */
 #define TELL_MS		3000	/* after this time without a daemon, that is printed; a restart takes less */
 
-/* A crash and a missing member together must always be reported. */
+/* A crash and a missing member together must always be reported; and so must a rebuild from what does not match. */
 static void tell_suspect(const char *name, struct json_object *status)
 {
 	struct json_object *runs = client_object(status, "suspect"), *regions = client_object(status, "regions");
 	uint64_t n = client_number(regions, "suspect"), dirty = client_number(regions, "dirty");
 
 	if (n) {
-		cli_warn("start", "'%s' was being written at a crash and has members missing: %" PRIu64 " regions are suspect, and blocks that "
-			 "were in flight may read as garbage; ddraid status lists them", name, n);
+		cli_warn("start", "'%s' has %" PRIu64 " suspect regions: blocks that were in flight at a crash while a member was missing, or from which a "
+			 "member was rebuilt although they did not match, may read as garbage; ddraid status says what to do", name, n);
 		for (size_t i = 0; i < client_length(runs); i++) {
 			struct json_object *run = client_at(runs, i);
 

@@ -86,13 +86,13 @@ static void print_suspect(struct json_object *a)
 		uint64_t start = json_object_get_uint64(client_at(run, 0));
 		uint64_t count = json_object_get_uint64(client_at(run, 1));
 
-		printf("  suspect  regions %" PRIu64 " to %" PRIu64 ": blocks in flight at the crash may read as garbage\n",
-		       start, start + count - 1);
+		printf("  suspect  regions %" PRIu64 " to %" PRIu64 ": some blocks there may read as garbage\n", start, start + count - 1);
 	}
 	if (client_length(runs))
-		printf("           They were being written at a crash while a data member was missing. Neither a rebuild nor verify can tell "
-		       "whether they are right:\n           check what was being written then (fsck, the application). When the data is right, or "
-		       "restored, type\n           ddraid set %s suspect=accept\n", client_clean(client_text(a, "name")));
+		printf("           They were being written at a crash while a data member was missing, or a member was rebuilt from chunks that do not "
+		       "match\n           (event mismatch). Neither a rebuild nor verify can tell whether they are right: check what was being written then "
+		       "(fsck, the\n           application), or the blocks that the event named. When the data is right, or restored, type\n"
+		       "           ddraid set %s suspect=accept\n", client_clean(client_text(a, "name")));
 }
 
 static void print_cluster(struct json_object *a)

@@ -112,8 +112,8 @@ static void verify_text(const struct ddr_array *a, const struct ddr_output *o, c
 			 o->event == DDR_EV_VERIFY_DONE ? "done" : o->event == DDR_EV_VERIFY_PAUSED ? "paused" : "stopped", o->a, o->b);
 
 	if (o->event == DDR_EV_VERIFY_DONE && o->count && (size_t)n < size)
-		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " suspect regions were skipped: check what was being written at the crash, then "
-			 "type ddraid set %s suspect=accept", o->count, a->name);
+		snprintf(buf + n, size - (size_t)n, "; %" PRIu64 " suspect regions were skipped: ddraid status tells what to check, then type "
+			 "ddraid set %s suspect=accept", o->count, a->name);
 }
 
 /* What the smallest device offers, how much of each device the array uses, and what is missing for the requested size. */
@@ -235,9 +235,13 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "degraded: %" PRIu64 " more members may fail", o->a);
 		break;
 	case DDR_EV_SUSPECT:
-		snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in flight at the crash may "
-			 "read as garbage; check what was being written then, and type ddraid set %s suspect=accept",
-			 o->start, o->count, o->a, a->name);
+		if (o->text)
+			snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): %s; check the blocks that the event mismatch "
+				 "named, restore what is wrong, and type ddraid set %s suspect=accept", o->start, o->count, o->a, o->text, a->name);
+		else
+			snprintf(buf, size, "regions %" PRIu64 "+%" PRIu64 " are suspect (%" PRIu64 " in all): a block that was in flight at the crash "
+				 "may read as garbage; check what was being written then, and type ddraid set %s suspect=accept",
+				 o->start, o->count, o->a, a->name);
 		break;
 	case DDR_EV_FAILED:
 		snprintf(buf, size, "failed: more members failed than the parity covers");
@@ -275,7 +279,7 @@ static void describe(const struct ddr_array *a, const struct ddr_output *o, char
 		snprintf(buf, size, "%s", events[o->event].name);
 		break;
 	}
-	if (o->text) {
+	if (o->text && o->event != DDR_EV_SUSPECT) {
 		size_t n = strlen(buf);
 
 		snprintf(buf + n, size - n, "%s%s%s", n ? ": " : "", o->text,

@@ -18,12 +18,12 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		17u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes */
+#define DDR_MSG_VERSION		18u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect */
 /*
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
  */
-#define DDR_MSG_LOWEST		17u	/* a group begins with it, so it must have all that a start from the disks needs */
+#define DDR_MSG_LOWEST		18u	/* a group begins with it, so it must have all that a start from the disks needs */
 #define DDR_MSG_OWES		17u	/* the first version in which a verdict may be for a debt */
 #define DDR_MSG_UNNAMED		15u	/* the version whose number is not in the name of a view */
 #ifdef DDRAID_NEXT_VERSION
@@ -129,6 +129,8 @@ enum ddr_map_op {
 	DDR_MAP_OP_CLEAN	= 3,	/* parity is correct in the whole region */
 	DDR_MAP_OP_SUSPECT	= 4,	/* as DEGRADED, the state becomes needs-sync, "suspect" is set */
 	DDR_MAP_OP_ACCEPT	= 5,	/* "suspect" is dropped */
+	DDR_MAP_OP_DOUBT	= 6,	/* as WRITTEN, and sets "suspect": what a member was rebuilt from does not fit together. A clean region stays clean: no resync of
+					 * it is due, which would make the parity fit */
 };
 
 /*

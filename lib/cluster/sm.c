@@ -29,7 +29,8 @@ static void lay_out(struct layout *l, struct ddr_sm *sm, uint32_t n_log, uint32_
 {
 	size_t bytes = (size_t)n_log * DDR_WORDS_LOG * sizeof(uint64_t);
 	uint64_t **maps[] = { &sm->own.mark, &sm->own.fly, &sm->own.dur, &sm->own.want, &sm->own.granted, &sm->kernel.held, &sm->own.resync,
-			      &sm->own.work, &sm->own.clr, &sm->own.rep, &sm->own.rep_fly, &sm->own.look, &sm->own.skip, &sm->kernel.kclean, &sm->kernel.ksusp, &sm->kernel.bchg };
+			      &sm->own.work, &sm->own.clr, &sm->own.rep, &sm->own.rep_fly, &sm->own.look, &sm->own.skip, &sm->own.rb.unfit, &sm->kernel.kclean, &sm->kernel.ksusp,
+			      &sm->kernel.bchg };
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		*maps[i] = part(l, bytes);

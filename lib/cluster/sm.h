@@ -246,7 +246,7 @@ enum ddr_event {
 	DDR_EV_MEMBER_FAILED,	/* member, a: generation */
 	DDR_EV_MEMBER_ERROR,	/* member, a: class, b: op; start, count: blocks. Not (yet) failed */
 	DDR_EV_DEGRADED,	/* a: how many more members may be lost */
-	DDR_EV_SUSPECT,		/* start, count: a run of suspect regions; a: their total number */
+	DDR_EV_SUSPECT,		/* start, count: a run of suspect regions; a: their total number; text: why, or NULL: what was in flight at a crash could not be resynced */
 	DDR_EV_FAILED,		/* more members lost than the parity covers */
 	DDR_EV_CLEAN,		/* OP_CLEAN has ended; a: regions that stay dirty (resync not ended, or the array failed);
 				 * UINT64_MAX: not known, since this node's slot was not read yet */
@@ -289,7 +289,8 @@ enum ddr_space { DDR_SPACE_SUPER, DDR_SPACE_LOG, DDR_SPACE_MAP, DDR_SPACE_SLOT, 
 #define DDR_FIX_BAD	1u	/* a bad sector, if the range is one block: from the others, then read back. In a longer range it is the result */
 #define DDR_FIX_WRONG	2u	/* a chunk that does not match, if P and Q identify it */
 #define DDR_FIX_PARITY	4u	/* and if they do not: the parity is recomputed */
-#define DDR_FIX_FITS	8u	/* the parity is known to match there: a bad sector is rewritten only if all that could be read fits together */
+#define DDR_FIX_FITS	8u	/* the parity is known to match there: a bad sector is rewritten only if all that could be read fits together. A rebuild then reads
+				 * one member more than it needs, where there is one; mismatches: blocks that it has computed from what does not fit */
 
 struct ddr_output {
 	enum ddr_out_type type;
@@ -298,7 +299,7 @@ struct ddr_output {
 	uint32_t index;
 	uint32_t members;	/* bit m: member m */
 	uint32_t job;		/* enum ddr_kaction */
-	uint32_t fix;		/* JOB_RANGE: DDR_FIX_* */
+	uint32_t fix;		/* JOB_RANGE: DDR_FIX_*; of a rebuild FITS, or nothing */
 	bool strict;		/* JOB_RANGE: unreadable blocks cannot be computed there, so a plain I/O error of a read fails its member */
 	bool unlocked;		/* JOB_RANGE: without EX, so it only reads, and others may be writing there */
 	uint64_t start, count;

@@ -15,7 +15,7 @@ static uint64_t bits(uint64_t word)
 
 static const char *check_counts(const struct ddr_sm *sm)
 {
-	uint64_t granted = 0, want = 0, resync = 0, look = 0, mark = 0, clean, needs_sync, suspect, block_want = 0;
+	uint64_t granted = 0, want = 0, resync = 0, look = 0, mark = 0, unfit = 0, clean, needs_sync, suspect, block_want = 0;
 
 	for (uint64_t w = 0; w < sm->own.words; w++) {
 		granted += bits(sm->own.granted[w]);
@@ -23,11 +23,12 @@ static const char *check_counts(const struct ddr_sm *sm)
 		resync += bits(sm->own.resync[w]);
 		look += bits(sm->own.look[w]);
 		mark += bits(sm->own.mark[w]);
+		unfit += bits(sm->own.rb.unfit[w]);
 	}
 	for (uint32_t i = 0; i < sm->own.n_log; i++)
 		block_want += sm->own.log[i].want;
 	ddr_shared_map_count(&sm->shared, &clean, &needs_sync, &suspect);
-	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look ||
+	if (granted != sm->own.n_granted || want != sm->own.n_want || block_want != want || resync != sm->own.n_resync || look != sm->own.n_look || unfit != sm->own.rb.n_unfit ||
 	    (sm->own.planned && mark != sm->own.n_mark))
 		return "a counter of regions does not match the regions";
 	if (sm->own.planned && (clean != sm->shared.n_clean || needs_sync != sm->shared.n_needs_sync || suspect != sm->shared.n_suspect))

@@ -171,7 +171,7 @@ static void repaired(struct ddr_sm *sm, const struct ddr_sm_range *r)
 	}
 }
 
-static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const char *why)
+void ddr_sm_left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const char *why)
 {
 	struct ddr_output *out = ddr_sm_event(sm, DDR_EV_MISMATCH, why);
 
@@ -183,7 +183,7 @@ static void left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const ch
 static void counted(struct ddr_sm *sm, const struct ddr_sm_fix *f, const struct ddr_sm_range *r)
 {
 	if (r->mismatches)
-		left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not match the data; which of them is wrong is unknown" :
+		ddr_sm_left_wrong(sm, r, sm->shared.sb.parity == 1 ? "parity does not match the data; which of them is wrong is unknown" :
 			   "more than one chunk of a block is wrong; which ones is unknown");
 	if (f->of_verify) {
 		sm->own.vf.found += r->mismatches + r->repaired;
@@ -208,7 +208,7 @@ void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done)
 	} else if (medium && r->count > 1) {
 		f->step = r->count > SMALL_STEP ? SMALL_STEP : 1;
 	} else if (medium) {
-		left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read, or what they hold does not match");
+		ddr_sm_left_wrong(sm, r, "a bad sector was not repaired: too few other members could be read, or what they hold does not match");
 		f->left = true;
 		f->at += r->count;
 	} else {

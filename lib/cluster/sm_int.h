@@ -403,6 +403,8 @@ bool ddr_sm_fix_room(const struct ddr_sm *sm);
 bool ddr_sm_fix_possible(const struct ddr_sm *sm, const struct ddr_sm_range *r);
 void ddr_sm_fix_range(struct ddr_sm *sm, struct ddr_sm_range *r, bool done);
 void ddr_sm_fix_pump(struct ddr_sm *sm);
+/* The event for blocks of the range that do not match, and stay so. */
+void ddr_sm_left_wrong(struct ddr_sm *sm, const struct ddr_sm_range *r, const char *why);
 bool ddr_sm_fixes_idle(const struct ddr_sm *sm);
 /* The lowest block that verify found wrong and that is not repaired yet; @block, if that is lower. */
 uint64_t ddr_sm_fix_lowest(const struct ddr_sm *sm, uint64_t block);
@@ -433,8 +435,8 @@ void ddr_sm_rebuild_pump(struct ddr_sm *sm);
 void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender);
 /* A member's rebuild begins, so no node has folded: our dirty regions are folded again, and our log is written to the member. */
 void ddr_sm_unfolded(struct ddr_sm *sm);
-/* The MAP_SET with what we folded is durable. */
-void ddr_sm_fold_mapped(struct ddr_sm *sm);
+/* The MAP_SET with what we folded, or with regions that a rebuild found to be suspect, is durable. */
+void ddr_sm_rebuild_mapped(struct ddr_sm *sm);
 /* Restarts the rebuild from the cursor in the superblock. */
 void ddr_sm_rebuild_anew(struct ddr_sm *sm);
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done);

@@ -73,7 +73,7 @@ static void request_check(struct ddr_sm *sm)
 	memset(q, 0, sizeof(*q));
 	ddr_sm_batch_mapped(sm);
 	ddr_sm_works_mapped(sm);
-	ddr_sm_fold_mapped(sm);
+	ddr_sm_rebuild_mapped(sm);
 	sm->again = true;
 }
 
@@ -89,7 +89,7 @@ static void run_apply(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct d
 			continue;
 		ddr_sm_bits_changed(sm, r);
 		if (suspect && sm->o->n < DDR_SM_HANDLER_OUT - 1) {
-			out = ddr_sm_event(sm, DDR_EV_SUSPECT, NULL);
+			out = ddr_sm_event(sm, DDR_EV_SUSPECT, run->op == DDR_MAP_OP_DOUBT ? "a member was rebuilt there from chunks that do not match" : NULL);
 			out->start = r;
 			out->count = 1;
 			out->a = sm->shared.n_suspect;
@@ -132,7 +132,7 @@ void ddr_sm_map_told(struct ddr_sm *sm, const struct ddr_msg *msg)
 /*
  * What the disks record of a region and the group does not, as an operation; 0: nothing. The dead writer may have written a change
  * that was delivered to it alone, and have cleared marks because of it. Conversely, what the group knows and the disks do not is in
- * flight, and marked. Only SUSPECT ends CLEAN, so the side that has CLEAN, without SUSPECT, knows more.
+ * flight, and marked. Only SUSPECT ends CLEAN, so the side that has CLEAN, without SUSPECT, knows more. A region that is both is not resynced: DOUBT keeps it so.
  */
 static uint32_t lacking(uint8_t group, uint8_t disk)
 {
@@ -140,7 +140,7 @@ static uint32_t lacking(uint8_t group, uint8_t disk)
 	uint8_t flags = disk & (uint8_t)~group & (DDR_REGION_F_SUSPECT | DDR_REGION_F_WRITTEN);
 
 	if (flags & DDR_REGION_F_SUSPECT)
-		return DDR_MAP_OP_SUSPECT;
+		return there == DDR_REGION_CLEAN ? DDR_MAP_OP_DOUBT : DDR_MAP_OP_SUSPECT;
 	if (there == DDR_REGION_CLEAN && state != DDR_REGION_CLEAN && !(group & DDR_REGION_F_SUSPECT))
 		return DDR_MAP_OP_CLEAN;
 	if (flags & DDR_REGION_F_WRITTEN)

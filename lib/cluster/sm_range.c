@@ -81,7 +81,7 @@ static void job_start(struct ddr_sm *sm, struct ddr_sm_range *r)
 	job_copies(sm, r, out);
 	out->members = r->kind == DDR_RK_WORK ? ddr_sm_job_members(sm, r->start) : ddr_sm_readable(sm, r->start);
 	out->fix = r->kind == DDR_RK_FIX ? sm->own.fix[r->owner].what : 0;
-	if (r->kind == DDR_RK_FIX && ddr_sm_parity_known(sm, r->start, r->count))
+	if ((r->kind == DDR_RK_FIX || r->kind == DDR_RK_REBUILD) && ddr_sm_parity_known(sm, r->start, r->count))
 		out->fix |= DDR_FIX_FITS;
 	out->strict = r->kind == DDR_RK_WORK && sm->own.wk[r->owner].crash;	/* the correct parity is unknown (rule 9) */
 	if (r->kind == DDR_RK_WORK && out->job == DDR_KA_REBUILD)

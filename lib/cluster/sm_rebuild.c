@@ -15,8 +15,13 @@
  * Without parity there is no dirty log and no map: everything is copied, and again after a crash, since it is unknown where the two
  * differ.
  *
+ * With two parities a rebuild could read one member more than it needs. Where the parity is known to match, the job does, and compares: if another chunk of the
+ * block is wrong without an error, the new one may be wrong, too, and matches it from then on, so that a verify would blame the parity that is right. Which chunk
+ * is wrong cannot be told. The rebuild goes on, the blocks are reported, and once all of the region is compared the map gets it as suspect, still clean:
+ * neither verify nor resync changes anything there until the operator has decided.
+ *
  * Must never: skip a region that a node may have written before the member was written; let the cursor pass a range that was not
- * written and flushed; list the member as in sync before log and map are on it.
+ * written and flushed, or a region with such blocks that is not suspect yet; list the member as in sync before log and map are on it.
  */
 #include "sm_int.h"
 
@@ -35,9 +40,9 @@ void ddr_sm_unfolded(struct ddr_sm *sm)
 	sm->again = true;
 }
 
-void ddr_sm_fold_mapped(struct ddr_sm *sm)
+void ddr_sm_rebuild_mapped(struct ddr_sm *sm)
 {
-	sm->own.rb.fold_mapping = false;
+	sm->own.rb.fold_mapping = sm->own.rb.unfit_mapping = false;
 }
 
 void ddr_sm_folded(struct ddr_sm *sm, uint32_t sender)
@@ -126,6 +131,53 @@ static void take(struct ddr_sm *sm)
 	}
 }
 
+/* ---- what does not fit ------------------------------------------------------- */
+
+static void unfit(struct ddr_sm *sm, const struct ddr_sm_range *r)
+{
+	uint64_t region = r->start / sm->shared.region_blocks;
+
+	ddr_sm_left_wrong(sm, r, "a member was rebuilt from chunks that do not match; which of them is wrong is unknown, so check the data of these blocks");
+	sm->own.mismatches += r->mismatches;
+	sm->own.rb.n_unfit += !ddr_bit(sm->own.rb.unfit, region);
+	ddr_bit_set(sm->own.rb.unfit, region);
+}
+
+static void unfit_forget(struct ddr_sm *sm)
+{
+	memset(sm->own.rb.unfit, 0, sm->own.words * sizeof(uint64_t));
+	sm->own.rb.n_unfit = 0;
+}
+
+/* The first of these regions from @r on. There is one. */
+static uint64_t unfit_next(const struct ddr_sm *sm, uint64_t r)
+{
+	while (!ddr_bit(sm->own.rb.unfit, r))
+		r += sm->own.rb.unfit[r / 64] >> r % 64 ? 1 : 64 - r % 64;
+	return r;
+}
+
+/* Regions that are compared completely, those below block @done, become suspect: a new writer continues from the cursor, which waits before them. */
+static void unfit_serve(struct ddr_sm *sm, uint64_t done)
+{
+	struct ddr_sm_rebuild *rb = &sm->own.rb;
+	uint64_t left = rb->unfit_mapping ? 0 : rb->n_unfit;
+
+	for (uint64_t r = 0; left; left--, r++) {
+		r = unfit_next(sm, r);
+		if (ddr_sm_region_start(sm, r) + ddr_sm_region_length(sm, r) > done)
+			return;
+		if (ddr_sm_map_holds(sm, r, DDR_MAP_OP_DOUBT)) {
+			ddr_bit_clear(rb->unfit, r);
+			rb->n_unfit--;
+		} else if (ddr_sm_map_want(sm, r, DDR_MAP_OP_DOUBT)) {
+			rb->unfit_mapping = true;
+		} else {
+			return;
+		}
+	}
+}
+
 /* ---- ranges ----------------------------------------------------------------- */
 
 void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool done)
@@ -139,6 +191,8 @@ void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool 
 	} else if (done && r->start <= rb->bad_start && rb->bad_start < r->start + r->count) {
 		rb->bad_start = rb->bad_count = 0;
 	}
+	if (done && !r->dirty && r->mismatches)
+		unfit(sm, r);
 	if ((!done || r->dirty) && r->start < rb->redo)
 		rb->redo = r->start;
 	else if (done && !r->dirty)
@@ -223,6 +277,7 @@ static void begin(struct ddr_sm *sm, uint32_t member)
 	rb->copied = 0;
 	rb->bad_start = rb->bad_count = 0;
 	rb->ending = false;
+	unfit_forget(sm);
 }
 
 static void map_wanted(struct ddr_sm *sm)
@@ -243,7 +298,10 @@ static bool map_there(const struct ddr_sm *sm)
 static void cursor_serve(struct ddr_sm *sm, uint64_t done)
 {
 	uint64_t at = sm->shared.sb.member[sm->own.rb.member].cursor;
+	uint64_t unfit = sm->own.rb.n_unfit ? ddr_sm_region_start(sm, unfit_next(sm, 0)) : NO_BLOCK;
 
+	if (done > unfit)
+		done = unfit;
 	if (done <= at || (done - at < sm->shared.sb.array_blocks / CURSOR_PARTS && !ddr_sm_time(sm, sm->own.rb.cursor_at + CURSOR_MS)))
 		return;
 	if (ask(sm, DDR_MEMBER_OP_CURSOR, sm->own.rb.member, 0, done))
@@ -264,7 +322,8 @@ static void serve(struct ddr_sm *sm)
 	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->own.n_resync)
 		ranges_begin(sm);
 	done = done_to(sm, &out);
-	if (done < sm->shared.sb.array_blocks || out) {
+	unfit_serve(sm, done);
+	if (done < sm->shared.sb.array_blocks || out || rb->n_unfit) {
 		rb->ending = false;
 		cursor_serve(sm, done);
 		return;

@@ -212,6 +212,9 @@ uint8_t ddr_sm_map_apply(uint8_t nibble, uint32_t op)
 		return DDR_REGION_NEEDS_SYNC | flags | DDR_REGION_F_WRITTEN | DDR_REGION_F_SUSPECT;
 	case DDR_MAP_OP_ACCEPT:
 		return nibble & (uint8_t)~DDR_REGION_F_SUSPECT;
+	case DDR_MAP_OP_DOUBT:
+		flags |= DDR_REGION_F_SUSPECT;
+		break;
 	}
 	return (state == DDR_REGION_UNWRITTEN ? DDR_REGION_NEEDS_SYNC : state) | flags;
 }

@@ -401,6 +401,9 @@ struct ddr_sm_rebuild {
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
 	uint64_t copied;		/* blocks that this node has written to it */
 	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector delays; or 0 */
+	uint64_t *unfit;		/* regions in which what the member was rebuilt from does not fit together, until the map has them as suspect */
+	uint64_t n_unfit;
+	bool unfit_mapping;		/* some of these are in the MAP_SET in flight */
 	uint64_t *map_want;		/* version of each block of the map that must be durable before the end */
 	bool ending;			/* all ranges are done */
 	bool set_sent;			/* MEMBER_SET is in flight */

@@ -95,7 +95,7 @@ static void walk_map_set(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &r->start);
 		walk32(w, &r->count);
 		walk32(w, &r->op);
-		if (r->count == 0 || r->op < DDR_MAP_OP_WRITTEN || r->op > DDR_MAP_OP_ACCEPT)
+		if (r->count == 0 || r->op < DDR_MAP_OP_WRITTEN || r->op > DDR_MAP_OP_DOUBT)
 			w->c.bad = true;
 	}
 }

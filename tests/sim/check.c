@@ -169,6 +169,23 @@ void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token)
 	t->unknown |= (uint8_t)(1u << role);
 }
 
+void check_unfit(struct sim *s, uint64_t start, uint64_t count, uint32_t members)
+{
+	bool found = false;
+
+	for (uint64_t b = start; b < start + count && b < s->blocks; b++) {
+		const struct truth *t = &s->truth[b];
+
+		if (parity_right(s, b, members, disk_read))
+			continue;
+		found = true;
+		if (!t->failed && !t->spoiled && !t->torn && !t->wild && !t->lost)
+			sim_violation(s, "rule 9: a rebuild took the parity of block %llu for one that matches", (unsigned long long)b);
+	}
+	if (!found)
+		sim_violation(s, "a rebuild says that blocks %llu+%llu do not match, and they do", (unsigned long long)start, (unsigned long long)count);
+}
+
 /* The contents of a block before its first write: whatever is on the members that hold its roles now, since a rebuild skips it. */
 void check_before(struct sim *s, uint64_t b)
 {

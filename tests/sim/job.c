@@ -108,6 +108,23 @@ static void rebuild_without(const struct sim *s, struct io *io, uint32_t m, int 
 		job_read_failed(io, m, error);
 }
 
+/* With two parities one more is there than is needed. */
+static void rebuild_compares(struct sim *s, struct io *io, uint64_t b)
+{
+	uint32_t p = ddr_geo_data(&s->g), role = ddr_geo_role(&s->g, (uint32_t)io->place, b), compared = role == p + 1 ? p : p + 1, m;
+	uint64_t token;
+
+	if (!io->fits || s->g.parity < 2 || io->result || (uint32_t)__builtin_popcount(io->members) + 1 < s->g.roles)
+		return;
+	m = job_member(s, io, compared, b);
+	if (!check_chunk(s, b, compared, io->members & ~(1u << m), &token) || token == disk_read(&s->disk[m], b))
+		return;
+	check_unfit(s, b, 1, io->members);
+	if (!io->mismatches++)
+		io->bad_start = b;
+	io->bad_count = b - io->bad_start + 1;
+}
+
 /* Computes the contents of the member @io->member from the others. */
 static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 {
@@ -134,6 +151,7 @@ static void rebuild_read(struct sim *s, const struct node *n, struct io *io)
 		if (!io->result && !check_chunk(s, b, ddr_geo_role(&s->g, place, b), io->members, &io->parity[0][b - io->start]))
 			sim_violation(s, "a rebuild of blocks of which too little is there");
 		io->differs[b - io->start] = true;
+		rebuild_compares(s, io, b);
 	}
 }
 

@@ -190,7 +190,10 @@ void node_io_submit(struct sim *s, struct node *n, const struct ddr_output *out)
 	io->job = out->job;
 	io->member = out->member;
 	io->from = out->type == DDR_OUT_JOB_RANGE && out->job != DDR_KA_VERIFY && out->member != DDR_NO_MEMBER ? out->from : DDR_NO_MEMBER;
-	io->fix = out->fix;
+	io->fix = out->job == DDR_KA_REBUILD ? 0 : out->fix;
+	io->fits = out->fix & DDR_FIX_FITS;
+	io->unread = 0;
+	io->misled = false;
 	io->strict = out->strict;
 	io->unlocked = out->unlocked;
 	for (uint32_t m = 0; m < ddr_sm_super(n->sm)->members; m++)

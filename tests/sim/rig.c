@@ -369,7 +369,7 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 	case DDR_OUT_SB_WRITE: say(&l, "write superblocks"); break;
 	case DDR_OUT_FLUSH: say(&l, "flush"); break;
 	case DDR_OUT_JOB_RANGE:
-		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->fix ? "fix" : out->unlocked ? "look at" : out->job == DDR_KA_VERIFY ? "verify" : out->job == DDR_KA_REBUILD ? "rebuild" : "resync",
+		say(&l, "job %s %" PRIu64 "+%" PRIu64, out->fix & ~DDR_FIX_FITS ? "fix" : out->unlocked ? "look at" : out->job == DDR_KA_VERIFY ? "verify" : out->job == DDR_KA_REBUILD ? "rebuild" : "resync",
 		    out->start, out->count);
 		if (out->job == DDR_KA_REBUILD)
 			say(&l, " member=%u", out->member);

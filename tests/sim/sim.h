@@ -253,7 +253,9 @@ struct io {
 	uint32_t index, slot, member, from, members, pend, failed, job;
 	uint32_t half;			/* superblocks: members on which one of the two copies is written */
 	uint32_t fix, lost, plain;	/* DDR_FIX_*; members that could not be read; of these: with a plain I/O error */
-	bool unlocked, strict;
+	bool unlocked, strict, fits;	/* fits: a rebuild that compares what it can */
+	uint32_t unread;		/* twin: members of which a read of it failed */
+	bool misled;			/* twin: a rebuild that has read wrong contents */
 	uint64_t repaired, bad_start, bad_count;
 	uint32_t fixed, full;		/* full: members that had no space */
 	uint64_t start, count;
@@ -643,6 +645,8 @@ uint32_t check_member(const struct sim *s, uint32_t role, uint64_t block);
 bool check_chunk(const struct sim *s, uint64_t b, uint32_t role, uint32_t members, uint64_t *token);
 void check_before(struct sim *s, uint64_t b);
 void check_rebuilt(struct sim *s, uint64_t b, uint32_t role, uint64_t token);
+/* A rebuild from @members reports that some of these blocks do not match. */
+void check_unfit(struct sim *s, uint64_t start, uint64_t count, uint32_t members);
 bool check_hopeless(const struct sim *s);
 uint32_t check_in_sync(const struct ddr_super *sb);
 /* Newest valid log or map block of a member; NULL: none. */

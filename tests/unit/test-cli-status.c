@@ -236,7 +236,7 @@ static void suspect_regions_come_with_the_command_to_type(void **state)
 {
 	(void)state;
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': [[7, 2], [11, 1]]")), CLI_DONE);
-	says("regions 11 to 11: blocks in flight at the crash may read as garbage\n           They were being written at a crash while a data member was missing.");
+	says("regions 11 to 11: some blocks there may read as garbage\n           They were being written at a crash while a data member was missing, or");
 	says("           ddraid set data suspect=accept\n");
 	assert_int_equal(ask(cmd_status, REPLY("'suspect': []")), CLI_DONE);
 	does_not_say("suspect=accept");

@@ -263,10 +263,14 @@ static void suspect_regions_say_what_to_do(void **state)
 	client.listens = true;
 	ddr_event_array(&a, &o);
 	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
+	o.text = "why";
+	ddr_event_array(&a, &o);
+	assert_non_null(strstr(field("text"), "regions 7+2 are suspect (3 in all): why; check"));
+	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
 	o = (struct ddr_output){ .type = DDR_OUT_EVENT, .event = DDR_EV_VERIFY_DONE, .member = DDR_NO_MEMBER, .node = DDR_NO_MEMBER, .count = 3 };
 	ddr_event_array(&a, &o);
 	assert_string_equal(field("suspect"), "3");
-	assert_non_null(strstr(field("text"), "; 3 suspect regions were skipped: check"));
+	assert_non_null(strstr(field("text"), "; 3 suspect regions were skipped: ddraid status tells"));
 	assert_non_null(strstr(field("text"), "type ddraid set data suspect=accept"));
 	o.count = 0;
 	ddr_event_array(&a, &o);

@@ -167,7 +167,7 @@ static void few_types_are_long(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 17, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 18, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

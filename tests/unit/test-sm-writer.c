@@ -92,6 +92,25 @@ static void a_new_writer_learns_the_map_from_the_disks(void **state)
 	assert_true(le64toh(blk->seq.raw) > seq + 100);	/* not only behind its own writes */
 }
 
+/* The dead writer had found that a member was rebuilt there from what does not match: a resync would make the parity match it. */
+static void a_new_writer_learns_what_is_suspect_and_not_resynced(void **state)
+{
+	static const uint8_t there[4] = { DDR_REGION_UNWRITTEN, DDR_REGION_UNWRITTEN, DDR_REGION_UNWRITTEN, DDR_REGION_CLEAN | DDR_REGION_F_SUSPECT };
+	struct cx *c = *state;
+
+	cleans(c);
+	write_map(c, there, 1);
+	cx_forget(c);
+	cx_kill(c, 0);
+	c->answers = CX_ALL | CX_FENCE;
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	cx_tick(c, 1000);
+	assert_int_equal(ddr_map_get(c->disk[CX_SLOTS].payload, 3), DDR_REGION_CLEAN | DDR_REGION_F_SUSPECT);
+	assert_int_equal(cx_status(&c->node[1]).suspect, 1);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_JOB_RANGE, 0), -1);
+}
+
 /* Rule 11: the old writer wrote the map many times after the new one had last read it. A start takes the copy with the highest sequence. */
 static void a_new_writer_continues_the_sequence_of_the_map(void **state)
 {
@@ -460,7 +479,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(a_new_writer_learns_the_map_from_the_disks), TEST(a_new_writer_continues_the_sequence_of_the_map),
+		TEST(the_next_writer_follows_the_disks), TEST(a_slot_without_space_is_written_again), TEST(a_new_writer_learns_the_map_from_the_disks), TEST(a_new_writer_learns_what_is_suspect_and_not_resynced),
+		TEST(a_new_writer_continues_the_sequence_of_the_map),
 		TEST(a_writer_evicts_itself_if_the_disks_name_an_unknown_owner),
 		TEST(a_state_that_was_written_by_counts_more_than_one_that_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
