@@ -179,13 +179,16 @@ bool sim_disk_cut(struct sim *s, struct node *n, uint32_t m)
 	return true;
 }
 
-/* A verify reads wrong contents of the block from another disk. */
+/* Another disk gives wrong contents of the block. With one parity, or if a third one gives none, nobody could tell what it should be, nor that it does not match. */
 static bool another_wrong(const struct sim *s, const struct disk *d, uint64_t block)
 {
-	for (const struct disk *o = s->disk; o < s->disk + s->sb0.members; o++)
-		if (o != d && o->wrong && o->wrong_block == block)
-			return true;
-	return false;
+	uint32_t wrong = 0, fail = 0;
+
+	for (const struct disk *o = s->disk; o < s->disk + s->sb0.members; o++) {
+		wrong += o != d && o->wrong && o->wrong_block == block;
+		fail += o != d && !o->wrong && (o->dead || o->bad[block]);
+	}
+	return wrong && (s->g.parity < 2 || fail);
 }
 
 /* Sectors that cannot be read until something is written there: the array has lost what they hold, as it loses a member. */

@@ -179,7 +179,11 @@ static void lies(struct sim *s, const struct node *n, const struct io *io)
 static void where_a_verify_works(struct sim *s, const struct node *n)
 {
 	for (const struct io *io = n->io; n->sm && io < n->io + SIM_MAX_IO; io++) {
-		if (!io->used || io->orphan || io->type != DDR_OUT_JOB_RANGE || (io->job != DDR_KA_VERIFY && !io->fix))
+		if (!io->used || io->orphan || io->type != DDR_OUT_JOB_RANGE)
+			continue;
+		if (io->job == DDR_KA_REBUILD && io->fits && io->from == DDR_NO_MEMBER && s->g.parity == 2 && chance(s, 4))
+			wrong(s, n, io);
+		if (io->job != DDR_KA_VERIFY && !io->fix)
 			continue;
 		if (!io->fix && chance(s, 2))
 			wrong(s, n, io);

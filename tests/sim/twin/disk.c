@@ -420,7 +420,10 @@ static struct io *job_at(struct node *n, uint64_t block)
 	return NULL;
 }
 
-/* Does another disk deliver wrong contents there? What a block is without two of its disks, one of which nobody suspects, cannot be told. */
+/*
+ * Does another disk deliver wrong contents there? What a block is without two of its disks, one of which nobody suspects, cannot be told. Only that it does not
+ * match can, by a job that has one more than it needs (below).
+ */
 static bool another_wrong(const struct sim *s, const struct request *r, uint64_t block)
 {
 	for (uint32_t m = 0; m < s->sb0.members; m++)
@@ -429,13 +432,21 @@ static bool another_wrong(const struct sim *s, const struct request *r, uint64_t
 	return false;
 }
 
-/* Likewise: does another disk deliver nothing there? */
-static bool another_fails(const struct sim *s, const struct request *r, uint64_t block)
+/* Likewise: the other disks that deliver nothing somewhere there, or did not to this job, or are not asked by it. */
+static uint32_t others_fail(const struct sim *s, const struct request *r, const struct io *job, uint64_t start, uint64_t count)
 {
+	uint32_t fail = job ? job->unread : 0;
+
 	for (uint32_t p = 0; p < s->g.roles; p++)
-		if (s->at[p] != r->member && (disk_gone(s, r->n, &s->disk[s->at[p]]) || s->disk[s->at[p]].bad[block]))
-			return true;
-	return false;
+		if (disk_gone(s, r->n, &s->disk[s->at[p]]) || disk_bad(&s->disk[s->at[p]], start, count) || (job && !(job->members >> s->at[p] & 1)))
+			fail |= 1u << s->at[p];
+	return fail & ~(1u << r->member);
+}
+
+/* With two parities a repair of one chunk sees that the others do not match, if the parity did before. */
+static bool repair_sees(const struct sim *s, const struct io *job)
+{
+	return s->g.parity == 2 && job && (job->fix & DDR_FIX_FITS);
 }
 
 static int read_data(struct sim *s, struct request *r, uint64_t block)
@@ -443,7 +454,7 @@ static int read_data(struct sim *s, struct request *r, uint64_t block)
 	struct disk *d = &s->disk[r->member];
 	const struct io *job = job_at(r->n, block);
 	bool rewritten = job && (job->fixed >> r->member & 1);	/* it is read back: a sector that was rewritten is a good one */
-	bool only = another_wrong(s, r, block);
+	bool only = another_wrong(s, r, block) && !(repair_sees(s, job) && !others_fail(s, r, job, job->start, job->count));
 
 	if ((!only || disk_gone(s, r->n, d)) && node_io_fails(s, r->n, d, FAULT_READ_IO))
 		return -EIO;
@@ -468,16 +479,34 @@ static bool kernel_asks(const struct sim *s, uint64_t block)
 	return false;
 }
 
-/* What the disk gives is not what it holds, if it is a verify that reads. */
-static void read_wrong(const struct sim *s, const struct request *r, uint64_t block)
+/* Could whatever the job makes of it be noticed? A rebuild has no chunk to spare any more if another source fails anywhere in its range. */
+static bool may_be_wrong(const struct sim *s, const struct request *r, const struct io *job, uint64_t block)
+{
+	uint32_t most = repair_sees(s, job) ? 1 : 0;
+
+	if (job->job == DDR_KA_REBUILD)
+		return job->fits && job->from == DDR_NO_MEMBER && s->g.parity == 2 && (uint32_t)__builtin_popcount(job->members) + 1 == s->g.roles &&
+		       !(others_fail(s, r, job, job->start, job->count) & job->members);
+	if (job->fix && s->g.parity == 2 && !most)
+		return false;
+	return (job->job == DDR_KA_VERIFY || job->fix) && (uint32_t)__builtin_popcount(others_fail(s, r, job, block, 1)) <= most;
+}
+
+/* What the disk gives is not what it holds, if it is a verify that reads, or what could see it. */
+static void read_wrong(struct sim *s, const struct request *r, uint64_t block)
 {
 	const struct disk *d = &s->disk[r->member];
-	const struct io *job = job_at(r->n, block);
+	struct io *job = job_at(r->n, block);
 	uint8_t *at = (uint8_t *)r->req->buf + (d->wrong_block - block) * s->sb0.chunk;
 
-	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || (job->job != DDR_KA_VERIFY && !job->fix) || kernel_asks(s, d->wrong_block) ||
-	    another_fails(s, r, d->wrong_block))
+	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || kernel_asks(s, d->wrong_block) ||
+	    !may_be_wrong(s, r, job, d->wrong_block))
 		return;
+	if (job->job == DDR_KA_REBUILD) {
+		job->misled = true;
+		s->truth[d->wrong_block].lost = true;	/* the new chunk may be wrong, and nobody can tell. That its region is suspect is checked where the parity is */
+		sim_trace(s, "a rebuild reads wrong contents of block %llu of member %u", (unsigned long long)d->wrong_block, r->member);
+	}
 	for (uint32_t i = 0; i < s->sb0.chunk; i++)
 		at[i] = (uint8_t)~at[i];
 }
@@ -500,6 +529,7 @@ static void read_back(struct sim *s, const struct request *r, uint64_t block)
 static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t block)
 {
 	struct disk *d = &s->disk[r->member];
+	struct io *job = area == AREA_DATA ? job_at(r->n, block) : NULL;
 	int ret = 0;
 
 	if (area == AREA_DATA)
@@ -508,6 +538,10 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 		ret = disk_gone(s, r->n, d) ? -EIO : 0;
 	else if (disk_gone(s, r->n, d))
 		ret = disk_fails(s, r->n, d, FAULT_META) ? -EIO : 0;	/* rule 3 is about writes: a look that fails need not cost the member */
+	if (ret && job) {
+		job->unread |= 1u << r->member;
+		job->misled = false;		/* it reads the others again, and nothing wrong any more */
+	}
 	if (!ret && r->p)
 		get_bytes(s, d, r->req->buf, r->len, r->offset);
 	if (!ret && r->p && area == AREA_DATA)

@@ -189,14 +189,26 @@ static bool foreign(struct sim *s, const struct node *n, uint32_t m)
 	return true;
 }
 
-/* One block of one disk at a time, so that what it should be can be told. */
+/* A rebuild that compares works there. */
+static bool rebuilt(const struct sim *s, uint64_t block)
+{
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		for (const struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++)
+			if (io->used && io->type == DDR_OUT_JOB_RANGE && io->job == DDR_KA_REBUILD && io->fits && block >= io->start && block < io->start + io->count)
+				return true;
+	return false;
+}
+
+/* One block of one disk at a time, so that what it should be can be told. A rebuild is rare: it moves there. */
 static bool wrong(struct sim *s, uint32_t m, uint64_t block)
 {
 	if (m >= s->sb0.members || block >= s->blocks || s->disk[m].dead || !s->g.parity || (s->g.parity == 1 && m != check_member(s, ddr_geo_data(&s->g), block)))
 		return false;
 	for (uint32_t i = 0; i < s->sb0.members; i++)
-		if (s->disk[i].wrong)
+		if (s->disk[i].wrong && !rebuilt(s, block))
 			return false;
+	for (uint32_t i = 0; i < s->sb0.members; i++)
+		s->disk[i].wrong = false;
 	s->disk[m].wrong = true;
 	s->disk[m].wrong_block = block;
 	sim_trace(s, "member %u: verify reads wrong contents of block %llu", m, (unsigned long long)block);

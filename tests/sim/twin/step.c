@@ -38,6 +38,11 @@ static void forget(struct node *n, struct io *io)
 
 static void job_done(struct sim *s, struct node *n, const struct io *io, const struct ddr_input *in)
 {
+	if (!in->result && io->job == DDR_KA_REBUILD && in->mismatches && !io->misled)
+		check_unfit(s, in->start, in->count, io->members);
+	if (!in->result && io->job == DDR_KA_REBUILD && !in->mismatches && io->misled)
+		sim_violation(s, "rule 9: a rebuild of blocks %llu+%llu does not say that what it has read does not match", (unsigned long long)io->start,
+			      (unsigned long long)io->count);
 	if (in->result || io->job != DDR_KA_RESYNC || io->fix)
 		return;
 	n->resynced[io->start / s->geo.region_blocks] = true;
