@@ -112,7 +112,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->map_set.id = 1;
 		m->map_set.n = DDR_MAP_RUNS;
 		for (uint32_t i = 0; i < DDR_MAP_RUNS; i++)
-			m->map_set.run[i] = (struct ddr_msg_map_run){ i * 10, i + 1, 1 + i % 5 };
+			m->map_set.run[i] = (struct ddr_msg_map_run){ i * 10, i + 1, 1 + i % 6 };
 		break;
 	case DDR_M_MAP_DONE:
 		m->map_done.n = DDR_MAP_DONES;
@@ -312,7 +312,7 @@ static void values_out_of_range_are_refused(void **state)
 	m.use.used = 2;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	sample(&m, DDR_M_MAP_SET);
-	m.map_set.run[3].op = 6;
+	m.map_set.run[3].op = 7;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	sample(&m, DDR_M_MEMBER_SET);
 	m.set = (struct ddr_msg_member_set){ DDR_MEMBER_OP_GROW, 0, 0, 1ull << 40, { 0 } };
