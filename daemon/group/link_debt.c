@@ -77,6 +77,11 @@ static void why_text(const struct ddr_link *l, const struct ddr_debt *d, char *b
 	case DDR_WHY_ABSENT:
 		snprintf(buf, size, "its kernel does not have the array at the moment");
 		return;
+	case DDR_WHY_RESYNC:
+		if (d->behind)
+			break;
+		snprintf(buf, size, "it resyncs regions first, as after a crash; each part of that is progress");
+		return;
 	default:
 		break;
 	}

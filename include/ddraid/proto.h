@@ -184,6 +184,7 @@ enum ddr_debt_why {
 	DDR_WHY_KERNEL		= 1,	/* its kernel has not ended its older requests */
 	DDR_WHY_DISK		= 2,	/* a disk has not answered */
 	DDR_WHY_ABSENT		= 3,	/* its kernel is not there: the array is being attached or removed */
+	DDR_WHY_RESYNC		= 4,	/* it resyncs first. No reason for a verdict (lib/node/owes.c) depends on this: the first releases do not know it */
 };
 
 enum ddr_node_msg_type {

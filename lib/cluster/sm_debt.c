@@ -126,15 +126,26 @@ static void slots(struct ddr_sm *sm, struct look *k)
 		}
 }
 
+/*
+ * The writer waits for all. Each other node that has not folded says so as well, since it alone knows why: while a disk is replaced it resyncs first, for as
+ * long as that takes, and each range of that is progress.
+ */
 static void folds(struct ddr_sm *sm, struct look *k)
 {
-	uint64_t who = 0;
+	uint64_t who = 0, self = place_of(sm, sm->node);
+	uint32_t m = ddr_sm_rebuilding(sm);
+	struct owed o = { .kind = DDR_DEBT_FOLDED, .since = sm->now };
 
-	if (ddr_sm_writer(sm) != sm->node || ddr_sm_rebuilding(sm) == DDR_NO_MEMBER)
+	if (m == DDR_NO_MEMBER)
 		return;
+	o.thing = sm->shared.sb.member[m].since;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		who |= sm->shared.nodes[i].folded ? 0 : 1ull << i;
-	owe_each(sm, k, who & active_nodes(sm), (struct owed){ .kind = DDR_DEBT_FOLDED, .thing = sm->own.rb.since, .since = sm->now });
+	who &= active_nodes(sm);
+	if (ddr_sm_writer(sm) == sm->node)
+		owe_each(sm, k, who & ~self, o);
+	o.step = sm->own.n_resync << 40 ^ sm->own.resync_done;
+	owe_each(sm, k, who & self, o);
 }
 
 static void rooms(struct ddr_sm *sm, struct look *k)
@@ -242,6 +253,23 @@ static bool job_runs(const struct ddr_sm *sm)
 	return false;
 }
 
+static bool log_renews(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		if (sm->own.log[i].fly_renew)
+			return true;
+	return false;
+}
+
+static enum ddr_debt_why fold_why(const struct ddr_sm *sm)
+{
+	if (!ddr_sm_applied(sm))
+		return kernel_why(sm, false);
+	if (sm->own.n_resync && ddr_sm_replacing(sm) != DDR_NO_MEMBER)
+		return DDR_WHY_RESYNC;
+	return log_renews(sm) ? DDR_WHY_DISK : DDR_WHY_UNKNOWN;
+}
+
 /* What this node waits for, that owes this. */
 static enum ddr_debt_why why(const struct ddr_sm *sm, enum ddr_debt_kind kind)
 {
@@ -250,8 +278,9 @@ static enum ddr_debt_why why(const struct ddr_sm *sm, enum ddr_debt_kind kind)
 
 	switch (kind) {
 	case DDR_DEBT_MEMBER_ACK:
-	case DDR_DEBT_FOLDED:
 		return kernel_why(sm, ddr_sm_applied(sm));
+	case DDR_DEBT_FOLDED:
+		return fold_why(sm);
 	case DDR_DEBT_EX_ACK:
 		return kernel_why(sm, all_drained(sm));
 	case DDR_DEBT_STATE:
@@ -294,6 +323,19 @@ static bool waits_long(const struct ddr_sm *sm, uint64_t now)
 	return false;
 }
 
+/* Its jobs wait for disks, or for somebody to let them go on: that is not this node's fault. */
+static bool resync_stands(const struct ddr_sm *sm)
+{
+	return job_runs(sm) || sm->own.paused || sm->own.stopping || ddr_sm_space_waits(sm, DDR_SPACE_JOB);
+}
+
+static bool stands_still(const struct ddr_sm *sm, enum ddr_debt_kind kind)
+{
+	enum ddr_debt_why is = why(sm, kind);
+
+	return is == DDR_WHY_DISK || (is == DDR_WHY_RESYNC && resync_stands(sm));
+}
+
 /*
  * This node's clock stands still while it waits for a disk, which fails after its time limit, or for another node: that one is at the end of the chain. It is
  * not declared lost for what it did not do meanwhile (lib/node/owes.h). It goes on from zero. @waited: it does not wait for another one any more.
@@ -303,11 +345,11 @@ static void go_on(struct ddr_sm *sm, bool waited)
 	for (uint32_t kind = 0; kind < DDR_DEBT_KINDS; kind++)
 		for (uint64_t open = sm->own.debts[kind]; open; open &= open - 1) {
 			struct ddr_sm_debt *d = &sm->own.debt[kind][__builtin_ctzll(open)];
-			bool disk = d->node == sm->node && why(sm, (enum ddr_debt_kind)kind) == DDR_WHY_DISK;
+			bool still = d->node == sm->node && stands_still(sm, (enum ddr_debt_kind)kind);
 
-			if (d->node == sm->node && (waited || (d->still && !disk)))
+			if (d->node == sm->node && (waited || (d->still && !still)))
 				d->moved = sm->now;
-			d->still = disk;
+			d->still = still;
 		}
 }
 

@@ -367,10 +367,79 @@ static void a_node_has_not_folded(void **state)
 	assert_in_range(list.debt[0].since_ms, 6000, 7000);
 	assert_null(owes(c, 0, DDR_DEBT_FOLDED, 3));
 	assert_null(owes(c, 2, DDR_DEBT_FOLDED, 2));
+	assert_non_null(owes(c, 1, DDR_DEBT_FOLDED, 2));	/* it alone knows why */
+	assert_int_equal(owes(c, 1, DDR_DEBT_FOLDED, 2)->why, DDR_WHY_KERNEL);
+	assert_in_range(owes(c, 1, DDR_DEBT_FOLDED, 2)->quiet_ms, 6000, 7000);
 	c->answers = CX_ALL;
 	cx_settle(c);
 	cx_tick(c, 100);
 	assert_int_equal(total(c, 0), 0);
+}
+
+/* It has begun jobs that wait for the disk. */
+static bool works(struct cx *c, uint32_t i)
+{
+	for (uint32_t o = 0; o < c->node[i].n; o++)
+		if (c->node[i].open[o] && c->node[i].log[o].type == DDR_OUT_JOB_RANGE)
+			return true;
+	return false;
+}
+
+/*
+ * A disk is replaced while a node resyncs after writes that failed. It folds after that, and not before: a resync may take hours. So while its jobs run, or
+ * its rate has them pause, its own clock stands still; a region that is done is progress; and it says why.
+ */
+static void a_node_resyncs_before_it_folds(void **state)
+{
+	struct cx *c = *state;
+	struct ddr_input pause = { .type = DDR_IN_OP_SET, .key = DDR_SM_RESYNC_PAUSED, .value = 1 };
+	struct ddr_input replace = { .type = DDR_IN_OP_REPLACE, .member = 1, .value = 6 };
+	struct ddr_rec rec = { .type = DDR_K_LOCK, .count = 1 };
+
+	c->spares = 1;
+	cx_down(c);
+	cx_up(c, 3, true);
+	cx_step(c, &c->node[1], &pause);
+	for (rec.start = 3; rec.start < 5; rec.start++) {
+		rec.seq = 900 + rec.start;
+		rec.type = DDR_K_LOCK;
+		rec.status = 0;
+		cx_record(c, 1, rec);
+		cx_settle(c);
+		rec.type = DDR_K_CLOSED;
+		rec.status = -5;
+		cx_record(c, 1, rec);
+		cx_settle(c);
+	}
+	cx_step(c, &c->node[0], &replace);
+	cx_settle(c);
+	for (int i = 0; i < 10; i++)
+		cx_tick(c, 100);
+	assert_int_equal(cx_status(&c->node[0]).rebuilding, 6);
+	cx_tick(c, 300000);
+	assert_non_null(owes(c, 0, DDR_DEBT_FOLDED, 2));
+	assert_true(owes(c, 0, DDR_DEBT_FOLDED, 2)->quiet_ms >= 300000);
+	assert_non_null(owes(c, 1, DDR_DEBT_FOLDED, 2));
+	assert_int_equal(owes(c, 1, DDR_DEBT_FOLDED, 2)->why, DDR_WHY_RESYNC);
+	assert_int_equal(owes(c, 1, DDR_DEBT_FOLDED, 2)->quiet_ms, 0);
+	assert_null(owes(c, 2, DDR_DEBT_FOLDED, 2));
+	pause.value = 0;
+	cx_step(c, &c->node[1], &pause);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_settle(c);
+	for (uint32_t o = 0; o < c->node[1].n; o++)	/* the marks, not the jobs */
+		if (c->node[1].open[o] && cx_is_io(&c->node[1].log[o]) && c->node[1].log[o].type != DDR_OUT_JOB_RANGE)
+			cx_done(c, &c->node[1], o);
+	cx_settle(c);
+	assert_true(works(c, 1));
+	cx_tick(c, 20000);
+	assert_int_equal(owes(c, 1, DDR_DEBT_FOLDED, 2)->why, DDR_WHY_RESYNC);
+	assert_int_equal(owes(c, 1, DDR_DEBT_FOLDED, 2)->quiet_ms, 0);
+	c->answers = CX_ALL;
+	cx_settle(c);
+	cx_tick(c, 100);
+	assert_null(owes(c, 0, DDR_DEBT_FOLDED, 2));
+	assert_null(owes(c, 1, DDR_DEBT_FOLDED, 2));
 }
 
 /* A lost node owes nothing but its return, for whatever else is waited. */
@@ -470,6 +539,7 @@ int main(void)
 		TEST_3(a_change_is_not_acknowledged), TEST_3(a_lost_node_owes_its_return), TEST_3(a_hello_is_missing), TEST_2(the_state_comes_in_parts),
 		TEST_3(the_oldest_are_named), TEST_3(a_kernel_is_absent), TEST_2(the_map_is_not_durable), TEST_3(a_slot_is_not_recovered),
 		TEST_3(a_size_is_not_told), TEST_3(who_waits_itself_has_its_time_later), TEST_3(a_node_has_not_folded),
+		TEST_3(a_node_resyncs_before_it_folds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
