@@ -62,11 +62,31 @@ static const char *node_text(const struct ddr_link *l, uint32_t node, char *buf,
 }
 
 #define NODE_TEXT	(DDR_COROSYNC_NAME_LEN + 24u)
+#define UNHEARD		2u	/* pulses of our own that came back since: as a rule there is one between two of the others */
+
+/* For how long nothing was heard of the node's daemon, in seconds; 0: it talks. What it said of its debts is as old. */
+static uint32_t unheard_s(const struct ddr_link *l, uint32_t node)
+{
+	uint32_t pulses = 0;
+
+	for (unsigned int i = 0; i < l->group.n; i++) {
+		const struct ddr_group_process *p = &l->group.process[i];
+
+		if (p->id.node == node && !p->silence.out && (!pulses || p->silence.pulses < pulses))
+			pulses = p->silence.pulses;
+	}
+	return pulses < UNHEARD ? 0 : pulses * (DDR_PULSE_MS / 1000);
+}
 
 static void why_text(const struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t size)
 {
+	uint32_t unheard = unheard_s(l, d->is.node);
 	char who[NODE_TEXT];
 
+	if (unheard) {
+		snprintf(buf, size, "nothing was heard of its daemon for about %" PRIu32 " s: it is stopped, or hangs", unheard);
+		return;
+	}
 	switch (d->is.why) {
 	case DDR_WHY_KERNEL:
 		snprintf(buf, size, "its kernel has not ended older requests, perhaps because a disk hangs there");
@@ -114,6 +134,10 @@ static void fate(struct ddr_link *l, const struct ddr_debt *d, char *buf, size_t
 	char who[NODE_TEXT];
 
 	memcpy(owed.uuid, d->is.uuid, sizeof(owed.uuid));
+	if (unheard_s(l, d->is.node)) {
+		snprintf(buf, size, "After ten seconds of silence it is declared dead, if the cluster has quorum without it");
+		return;
+	}
 	if (!limit) {
 		snprintf(buf, size, "Nobody is declared dead for this, as owe_time is 0");
 		return;

@@ -316,10 +316,23 @@ static struct json_object *slots_array(const struct ddr_array *a)
 	return list;
 }
 
+/* What the state machine waits for, and whose turn it is to do something about it. */
+static void node_waits(const struct ddr_array *a, const struct ddr_sm_status *st, char *buf, size_t size)
+{
+	const struct ddr_transport_ops *t = a->d->transport;
+	char name[DDR_NODE_NAME_LEN], id[16];
+	int n = snprintf(buf, size, "%s (node %u) %s%s", t->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait,
+			 ddr_fence_ack_id(st->wait, st->wait_node, id, sizeof(id)));
+
+	if (st->wait_fencer && n > 0 && (size_t)n < size)
+		snprintf(buf + n, size - (size_t)n, ". It is the turn of %s (node %u) to fence it; if its fence_command takes longer than fence_timeout, or fails, "
+			 "the next node that can fence does it", t->node_name(a->d, st->wait_fencer, name, sizeof(name)), st->wait_fencer);
+}
+
 /* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
-	char text[512], name[DDR_NODE_NAME_LEN], id[16];
+	char text[768];
 
 	if (a->waiting || a->cluster.lost) {
 		add_text(o, "waits", a->error);
@@ -339,8 +352,7 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 		return;
 	}
 	if (st->wait && st->wait_node)
-		snprintf(text, sizeof(text), "%s (node %u) %s%s", a->d->transport->node_name(a->d, st->wait_node, name, sizeof(name)), st->wait_node, st->wait,
-			 ddr_fence_ack_id(st->wait, st->wait_node, id, sizeof(id)));
+		node_waits(a, st, text, sizeof(text));
 	add_text_or_null(o, "waits", st->wait && st->wait_node ? text : st->wait);
 }
 

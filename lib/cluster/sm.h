@@ -475,6 +475,7 @@ struct ddr_sm_status {
 	enum ddr_sm_wait wait_for;
 	const char *wait;		/* its text: what is waited for and what to do, or NULL */
 	uint32_t wait_node;		/* the node that is the subject of @wait; 0: @wait is a whole sentence */
+	uint32_t wait_fencer;		/* the node whose turn it is to fence that one; 0: none, or @wait says it */
 };
 void ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 /* Would the others fence this node if it disappeared? From its first superblock write on, since they or the disks may then know its slot. */

@@ -74,6 +74,17 @@ uint32_t ddr_sm_fencers(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 	return count;
 }
 
+/* Those that take turns, by id, one after the other. */
+uint32_t ddr_sm_fence_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	uint32_t able_ones = ddr_sm_fencers(sm, n), at = 0;
+
+	for (uint32_t i = 0; able_ones && i < sm->own.c.n_view; i++)
+		if (ddr_sm_fences_in_turn(sm, n, &sm->own.c.view[i]) && at++ == n->attempt % able_ones)
+			return sm->own.c.view[i].id;
+	return 0;
+}
+
 bool ddr_sm_nobody_fences(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	if (some_unsaid(sm))

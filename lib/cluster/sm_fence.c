@@ -18,18 +18,6 @@
 #define PAUSE_MS	3000u	/* before the first attempt after each node has failed; it doubles up to ... */
 #define PAUSE_MOST_MS	60000u
 
-/* Which node's turn it is: those that take turns, by id, one after the other. */
-static bool our_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n)
-{
-	uint32_t able = ddr_sm_fencers(sm, n), at = 0;
-
-	if (!able || !ddr_sm_fences_in_turn(sm, n, ddr_sm_viewer(sm, sm->node)))
-		return false;
-	for (uint32_t i = 0; sm->own.c.view[i].id != sm->node; i++)
-		at += ddr_sm_fences_in_turn(sm, n, &sm->own.c.view[i]);
-	return n->attempt % able == at;
-}
-
 /* How long the nodes wait after the attempt that has just failed. */
 static uint64_t pause_ms(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
@@ -71,7 +59,7 @@ static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 		out = ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_ACK));
 		out->b = n->id;
 	}
-	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || !our_turn(sm, n) || !due(sm, n) ||
+	if (!sm->own.c.fencing || ddr_sm_peer(sm, n)->asked == n->failure || ddr_sm_peer(sm, n)->how || ddr_sm_fence_turn(sm, n) != sm->node || !due(sm, n) ||
 	    !ddr_sm_time(sm, ddr_sm_peer(sm, n)->again_at))
 		return;
 	ddr_sm_peer(sm, n)->asked = n->failure;

@@ -170,6 +170,8 @@ bool ddr_sm_fences_in_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n,
 uint32_t ddr_sm_fencers(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 /* Can no node of the view fence this lost one, as far as we know? */
 bool ddr_sm_nobody_fences(const struct ddr_sm *sm, const struct ddr_sm_node *n);
+/* The node whose turn it is to fence this one; 0: nobody can. */
+uint32_t ddr_sm_fence_turn(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 /* Have as many attempts to fence this lost node failed as there are nodes that fence? */
 bool ddr_sm_all_failed(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 bool ddr_sm_in_quorum(const struct ddr_sm *sm, uint32_t id);

@@ -167,13 +167,14 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 			wait = ddr_sm_nobody_fences(sm, n) ? DDR_SM_WAIT_ACK : ddr_sm_all_failed(sm, n) ? DDR_SM_WAIT_FAILS :
 			       n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
 			st->wait_node = n->id;
+			st->wait_fencer = wait == DDR_SM_WAIT_EXCLUDED || wait == DDR_SM_WAIT_FENCED ? ddr_sm_fence_turn(sm, n) : 0;
 		}
 	}
 	st->agreed = sm->own.c.phase == DDR_V_AGREED;
 	st->synced = sm->own.c.synced;
 	st->joined = sm->own.start == DDR_S_DONE;
 	if ((!sm->own.quorate && sm->own.viewed) || !st->agreed)
-		st->wait_node = 0;
+		st->wait_node = st->wait_fencer = 0;
 	if (!sm->own.quorate && sm->own.viewed)
 		wait = DDR_SM_WAIT_QUORUM;
 	else if (!st->agreed)

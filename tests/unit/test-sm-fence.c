@@ -92,12 +92,16 @@ static void attempts_become_rare(void **state)
 	struct cx *c = *state;
 	unsigned int calls = 2;
 
+	assert_int_equal(cx_status(&c->node[0]).wait_fencer, 1);
 	fails(c, 0);
 	assert_int_equal(waits(&c->node[0], DDR_SM_WAIT_TOLD_NEXT), 1);
 	assert_int_equal(cx_status(&c->node[1]).wait_for, DDR_SM_WAIT_FENCED);
+	for (uint32_t i = 0; i < 2; i++)	/* all nodes know whose turn it is */
+		assert_int_equal(cx_status(&c->node[i]).wait_fencer, 2);
 	fails(c, 1);			/* at once: each node tries it before there is a pause */
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(cx_status(&c->node[1]).wait_for, DDR_SM_WAIT_FAILS);
+		assert_int_equal(cx_status(&c->node[1]).wait_fencer, 0);
 		assert_int_equal(cx_sees(&c->node[1], 3).state, DDR_NS_FENCING);
 		tick(c, pause[i] - 100);
 		assert_int_equal(asked(&c->node[0]) + asked(&c->node[1]), calls);

@@ -448,6 +448,10 @@ static void nodes_of_a_cluster(void **state)
 	status.n_nodes = 100000;
 	look();
 	is("cluster/waits", "\"n7 (node 7) is to be fenced\"");
+	status.wait_fencer = ME;
+	look();
+	is("cluster/waits", "\"n7 (node 7) is to be fenced. It is the turn of n3 (node 3) to fence it; if its fence_command takes longer than fence_timeout, or "
+	   "fails, the next node that can fence does it\"");
 	snprintf(array.cluster.waits, sizeof(array.cluster.waits), "n7 has not said hello");
 	look();
 	is("cluster/waits", "\"n7 has not said hello\"");	/* what else is waited for follows from it */

@@ -117,6 +117,8 @@ static void a_chain_is_named(void **state)
 	assert_int_equal(play.debt_begins, 2);
 	assert_non_null(strstr(play.debt, "node 3 (node 3) has not written the superblocks of a change"));
 	assert_non_null(strstr(play.debt, "it waits itself for node 1 (node 1), which has not said how large its disks are"));
+	pulse_of(3, 2, (struct ddr_node_debt[]){ of_3, { .kind = DDR_DEBT_MEMBER_DONE, .node = 3, .why = DDR_WHY_RESYNC, .since_ms = 9000 } });
+	assert_non_null(strstr(play.debt, "it waits itself for node 1 (node 1), which has not said how large its disks are"));
 	leave(t);
 }
 
@@ -188,6 +190,7 @@ static void who_does_not_do_it_is_declared_dead(void **state)
 	assert_non_null(strstr(play.debt, "After 250 s without progress it is declared dead, if the cluster has quorum without it"));
 	assert_int_equal(sends(&m), 0);
 	assert_int_equal(sends(&m), 0);
+	pulse_of(3, 0, NULL);
 	pulse_of(2, 1, &of_2);
 	assert_non_null(strstr(play.debt, "If it makes no progress, it is declared dead in 10 s, and its node fenced"));
 	of_2.since_ms = of_2.quiet_ms = 250000;
@@ -218,6 +221,7 @@ static void a_longer_time_limit_of_disks_counts(void **state)
 	pulse_of(2, 1, &of_2);
 	assert_int_equal(sends(&m), 0);
 	assert_int_equal(sends(&m), 0);
+	pulse_of(3, 0, NULL);
 	pulse_of(2, 1, &of_2);
 	assert_non_null(strstr(play.debt, "it is declared dead in 10 s"));
 	d.conf.owe_ms = 30000;			/* less than a disk may take */
@@ -262,10 +266,35 @@ static void why_nobody_is_declared_dead(void **state)
 	len = ddr_node_msg_encode(&hello, buf, sizeof(buf));
 	play.calls.cpg_deliver_fn(1, NULL, 3, 102, buf, len);
 	play.debts = (struct ddr_node_debts){ .n = 1, .total = 1, .debt = { debt(DDR_DEBT_MEMBER_ACK, 3, 260000) } };
-	assert_int_equal(sends(&m), 0);
-	assert_int_equal(sends(&m), 0);
-	assert_int_equal(sends(&m), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(sends(&m), 0);
+		pulse_of(3, 0, NULL);
+	}
 	assert_non_null(strstr(play.debt, "It is not declared dead for this, since the cluster would have no quorum without it"));
+	leave(t);
+}
+
+/* The debtor says nothing any more: that comes first, since the verdict for silence does. It is said whatever owe_time is. */
+static void a_debtor_that_is_silent(void **state)
+{
+	struct ddr_node_debt of_2 = debt(DDR_DEBT_EX_ACK, 3, 6000);
+	struct ddr_transport *t = three_with_quorum();
+	struct ddr_node_msg m;
+
+	(void)state;
+	d.conf.owe_ms = 0;
+	pulse_of(3, 0, NULL);
+	assert_int_equal(sends(&m), 0);
+	pulse_of(2, 1, &of_2);
+	assert_non_null(strstr(play.debt, "its daemon has not said why"));
+	assert_int_equal(sends(&m), 0);
+	pulse_of(2, 1, &of_2);
+	assert_non_null(strstr(play.debt, "The reason: nothing was heard of its daemon for about 4 s: it is stopped, or hangs. "
+					  "After ten seconds of silence it is declared dead, if the cluster has quorum without it. If it lasts"));
+	pulse_of(3, 0, NULL);
+	assert_int_equal(sends(&m), 0);
+	pulse_of(2, 1, &of_2);
+	assert_non_null(strstr(play.debt, "its daemon has not said why. Nobody is declared dead for this, as owe_time is 0"));
 	leave(t);
 }
 
@@ -337,7 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_another_node_waits_for), cmocka_unit_test(what_this_node_waits_for), cmocka_unit_test(a_chain_is_named),
 		cmocka_unit_test(who_does_not_do_it_is_declared_dead), cmocka_unit_test(a_longer_time_limit_of_disks_counts),
-		cmocka_unit_test(why_nobody_is_declared_dead), cmocka_unit_test(this_daemon_did_not_do_it),
+		cmocka_unit_test(why_nobody_is_declared_dead), cmocka_unit_test(a_debtor_that_is_silent), cmocka_unit_test(this_daemon_did_not_do_it),
 		cmocka_unit_test(an_array_elsewhere), cmocka_unit_test(a_lost_node_is_said_once), cmocka_unit_test(what_was_said_ends_with_the_group),
 	};
 
