@@ -63,10 +63,12 @@ static uint32_t put(struct ddr_debt *list, uint32_t n_list, uint32_t by, const s
 	/* who owes it stops its clock while it waits itself (lib/cluster/sm_debt.c), so it is asked only if nobody else knows of it */
 	if (by != n->node && (!d->n_waits || quiet < d->is.quiet_ms))
 		d->is.quiet_ms = quiet;
-	if (by == n->node)
+	if (by == n->node) {
 		d->is.why = n->why;
-	else
+		d->own_ms = quiet;
+	} else {
 		waits(d, by);
+	}
 	return n_list;
 }
 
@@ -123,6 +125,8 @@ uint32_t ddr_debt_list(struct ddr_group *g, uint64_t now_ms, struct ddr_debt *li
 		for (unsigned int j = 0; j < g->n; j++)
 			if (!is_self(g, &g->process[j]) && !g->process[j].silence.out)
 				look_behind(&list[i], g->process[j].id.node, &g->process[j].debts);
+		if (list[i].is.why == DDR_WHY_RESYNC && !list[i].behind)	/* nobody else sees its progress */
+			list[i].is.quiet_ms = list[i].own_ms;
 	}
 	sort(list, n);
 	return n;

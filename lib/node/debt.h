@@ -19,7 +19,8 @@
 
 /* One debt. @is.node owes it; @is.why is what that node says, or unknown. */
 struct ddr_debt {
-	struct ddr_node_debt is;	/* since_ms: the longest that anybody says, by now; quiet_ms: the shortest */
+	struct ddr_node_debt is;	/* since_ms: the longest that anybody says, by now; quiet_ms: the shortest, of a resync what the debtor says */
+	uint32_t own_ms;		/* quiet_ms, as the debtor says it */
 	uint32_t waits[DDR_DEBT_WAITERS], n_waits;	/* nodes that wait for it, without the debtor; n_waits: of all */
 	uint32_t behind;		/* the node for which the debtor itself waits in this array the longest; 0: none */
 	uint8_t behind_kind;

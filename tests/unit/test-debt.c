@@ -191,6 +191,23 @@ static void the_debtor_waits_itself(void **state)
 	assert_int_equal(list[0].behind, 0);
 }
 
+/* Nobody else sees how far a resync has come, so its progress is what the debtor says; but not while it waits for another node. */
+static void the_progress_of_a_resync(void **state)
+{
+	struct ddr_node_debt of_2[] = { debt(DDR_DEBT_FOLDED, 2, 90000, 1000), debt(DDR_DEBT_MEMBER_ACK, 4, 7000, 7000) };
+
+	(void)state;
+	of_2[0].why = DDR_WHY_RESYNC;
+	one(1, DDR_DEBT_FOLDED, 2, 90000, 90000);
+	says(2, 1, of_2);
+	assert_int_equal(ddr_debt_list(&g, 1000, list), 1);
+	assert_int_equal(list[0].is.since_ms, 90000);
+	assert_int_equal(list[0].is.quiet_ms, 1000);
+	says(2, 2, of_2);
+	assert_int_equal(ddr_debt_list(&g, 1000, list), 2);
+	assert_int_equal(list[0].is.quiet_ms, 90000);
+}
+
 /* More than a list has room for, from as many nodes as there are. */
 static void a_list_has_an_end(void **state)
 {
@@ -218,7 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(what_all_say_is_one_debt), TEST(a_reason_is_the_debtors_own), TEST(what_is_young_is_not_shown), TEST(what_is_paid_is_not_shown),
-		TEST(the_dead_wait_for_nobody), TEST(our_own_are_the_newest), TEST(the_debtor_waits_itself), TEST(a_list_has_an_end),
+		TEST(the_dead_wait_for_nobody), TEST(our_own_are_the_newest), TEST(the_debtor_waits_itself), TEST(the_progress_of_a_resync), TEST(a_list_has_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
