@@ -224,6 +224,7 @@ enum ddr_owes_answer ddr_owes_judge(const struct ddr_group *g, const struct ddr_
 {
 	enum ddr_owes_answer own;
 	uint32_t quiet, node;
+	bool accused;
 
 	if (owed->kind == DDR_DEBT_RETURN)
 		return DDR_OWES_LOST;
@@ -235,12 +236,13 @@ enum ddr_owes_answer ddr_owes_judge(const struct ddr_group *g, const struct ddr_
 	node = waits_behind(g, p->id.node, owed->uuid);
 	if (behind)
 		*behind = node;
+	quiet = accused_for(g, p, owed);
+	accused = quiet && quiet >= owed->ms;
+	if (!accused && anybody_waits(g, p->id.node, owed))
+		return DDR_OWES_ALL;	/* also in a circle: who is told that hears more than whom the debtor waits for */
 	if (node)
 		return DDR_OWES_BEHIND;
-	quiet = accused_for(g, p, owed);
-	if (quiet && quiet >= owed->ms)
-		return own;
-	return anybody_waits(g, p->id.node, owed) ? DDR_OWES_ALL : DDR_OWES_NOT_YET;
+	return accused ? own : DDR_OWES_NOT_YET;
 }
 
 uint32_t ddr_owes_quiet(const struct ddr_group *g, const struct ddr_group_process *p, const struct ddr_node_owed *owed)

@@ -243,6 +243,27 @@ static void somebody_has_to_wait_for_it(void **state)
 	assert_true(holds(2));
 }
 
+/* All owe their answer, and wait for that of the others: of each debtor it is known that nobody is lost for it, and not only of the highest in the circle. */
+static void what_is_known_where_a_disk_hangs_everywhere(void **state)
+{
+	struct ddr_node_debt all[] = { debt(DDR_DEBT_MEMBER_ACK, 1, LIMIT, LIMIT), debt(DDR_DEBT_MEMBER_ACK, 2, LIMIT, LIMIT),
+				       debt(DDR_DEBT_MEMBER_ACK, 3, LIMIT, LIMIT) };
+	struct ddr_node_msg m;
+
+	(void)state;
+	begin(3);
+	nobody_waits();
+	for (uint32_t by = 1; by <= 3; by++) {
+		for (uint32_t i = 0; i < 3; i++)
+			all[i].why = i + 1 == by ? DDR_WHY_KERNEL : DDR_WHY_UNKNOWN;
+		says(by, 3, all);
+	}
+	for (uint32_t on = 1; on <= 3; on++) {
+		m = verdict(on == 1 ? 2 : 1, on, DDR_DEBT_MEMBER_ACK, 1);
+		assert_int_equal(ddr_owes_judge(&g, process_of(on), &m.verdict.owed, NULL), DDR_OWES_ALL);
+	}
+}
+
 /* Note 31: the same disk hangs on all nodes. Who waits for its own kernel or disk may not accuse anybody; who does so for a moment may. */
 static void where_a_disk_hangs_everywhere_nobody_is_lost(void **state)
 {
@@ -587,7 +608,7 @@ int main(void)
 		cmocka_unit_test(progress_restarts_the_clock),
 		cmocka_unit_test(the_debtors_own_clock_counts),
 		cmocka_unit_test(somebody_has_to_wait_for_it),
-		cmocka_unit_test(where_a_disk_hangs_everywhere_nobody_is_lost),
+		cmocka_unit_test(where_a_disk_hangs_everywhere_nobody_is_lost), cmocka_unit_test(what_is_known_where_a_disk_hangs_everywhere),
 		cmocka_unit_test(a_disk_has_its_own_limit),
 		cmocka_unit_test(only_the_end_of_a_chain_is_lost),
 		cmocka_unit_test(of_a_circle_the_highest_is_lost),
