@@ -63,13 +63,27 @@ static uint32_t put(struct ddr_debt *list, uint32_t n_list, uint32_t by, const s
 	/* who owes it stops its clock while it waits itself (lib/cluster/sm_debt.c), so it is asked only if nobody else knows of it */
 	if (by != n->node && (!d->n_waits || quiet < d->is.quiet_ms))
 		d->is.quiet_ms = quiet;
-	if (by == n->node) {
-		d->is.why = n->why;
-		d->own_ms = quiet;
-	} else {
+	if (by != n->node)
 		waits(d, by);
-	}
 	return n_list;
+}
+
+/*
+ * Who else waits, and why it is owed, by the words of the debtor. These count before they are as old as what is shown, since the nodes do not hear of it at
+ * the same moment; and the event for it is written once.
+ */
+static void complete(struct ddr_debt *d, uint32_t by, const struct ddr_node_debts *said, uint64_t ago)
+{
+	for (uint32_t i = 0; i < said->n; i++) {
+		if (!same(&said->debt[i], &d->is))
+			continue;
+		if (by != d->is.node) {
+			waits(d, by);
+			continue;
+		}
+		d->is.why = said->debt[i].why;
+		d->own_ms = older(said->debt[i].quiet_ms, ago);
+	}
 }
 
 /* The node that @d's debtor waits for, by its own words. */
@@ -121,10 +135,16 @@ uint32_t ddr_debt_list(struct ddr_group *g, uint64_t now_ms, struct ddr_debt *li
 				n = put(list, n, p->id.node, &p->debts.debt[j], ago);
 	}
 	for (uint32_t i = 0; i < n; i++) {
+		complete(&list[i], g->self.node, &g->debts, 0);
 		look_behind(&list[i], g->self.node, &g->debts);
-		for (unsigned int j = 0; j < g->n; j++)
-			if (!is_self(g, &g->process[j]) && !g->process[j].silence.out)
-				look_behind(&list[i], g->process[j].id.node, &g->process[j].debts);
+		for (unsigned int j = 0; j < g->n; j++) {
+			struct ddr_group_process *p = &g->process[j];
+
+			if (is_self(g, p) || p->silence.out)
+				continue;
+			complete(&list[i], p->id.node, &p->debts, heard_before(p, now_ms));
+			look_behind(&list[i], p->id.node, &p->debts);
+		}
 		if (list[i].is.why == DDR_WHY_RESYNC && !list[i].behind)	/* nobody else sees its progress */
 			list[i].is.quiet_ms = list[i].own_ms;
 	}

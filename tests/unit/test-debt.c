@@ -103,6 +103,17 @@ static void a_reason_is_the_debtors_own(void **state)
 	says(1, 1, &d);
 	assert_int_equal(ddr_debt_list(&g, 1000, list), 1);
 	assert_int_equal(list[0].is.why, DDR_WHY_UNKNOWN);
+	d = debt(DDR_DEBT_EX_ACK, 2, 4000, 4000);
+	d.why = DDR_WHY_KERNEL;
+	says(2, 1, &d);			/* it heard of it later, but says why: what is shown first, and the event with it, has the reason */
+	assert_int_equal(ddr_debt_list(&g, 1000, list), 1);
+	assert_int_equal(list[0].is.since_ms, 6000);
+	assert_int_equal(list[0].is.why, DDR_WHY_KERNEL);
+	one(4, DDR_DEBT_EX_ACK, 2, 3000, 3000);
+	assert_int_equal(ddr_debt_list(&g, 1000, list), 1);
+	assert_int_equal(list[0].n_waits, 2);
+	assert_int_equal(list[0].waits[1], 4);
+	assert_int_equal(list[0].is.quiet_ms, 6000);
 }
 
 /* Most of what is owed is paid at once. What is not that old by a pulse may have ended by now. */
