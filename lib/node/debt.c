@@ -78,7 +78,8 @@ static void complete(struct ddr_debt *d, uint32_t by, const struct ddr_node_debt
 		if (!same(&said->debt[i], &d->is))
 			continue;
 		if (by != d->is.node) {
-			waits(d, by);
+			if (said->debt[i].since_ms < DDR_DEBT_SHOWN_MS)		/* else it counts already */
+				waits(d, by);
 			continue;
 		}
 		d->is.why = said->debt[i].why;
@@ -100,6 +101,18 @@ static void look_behind(struct ddr_debt *d, uint32_t by, const struct ddr_node_d
 		d->behind = n->node;
 		d->behind_kind = n->kind;
 	}
+}
+
+/* All nodes name them in the same order. */
+static void sort_waits(struct ddr_debt *d)
+{
+	for (uint32_t i = 1; i < d->n_waits && i < DDR_DEBT_WAITERS; i++)
+		for (uint32_t j = i; j > 0 && d->waits[j - 1] > d->waits[j]; j--) {
+			uint32_t node = d->waits[j];
+
+			d->waits[j] = d->waits[j - 1];
+			d->waits[j - 1] = node;
+		}
 }
 
 static bool is_self(const struct ddr_group *g, const struct ddr_group_process *p)
@@ -147,6 +160,7 @@ uint32_t ddr_debt_list(struct ddr_group *g, uint64_t now_ms, struct ddr_debt *li
 		}
 		if (list[i].is.why == DDR_WHY_RESYNC && !list[i].behind)	/* nobody else sees its progress */
 			list[i].is.quiet_ms = list[i].own_ms;
+		sort_waits(&list[i]);
 	}
 	sort(list, n);
 	return n;

@@ -116,6 +116,22 @@ static void a_reason_is_the_debtors_own(void **state)
 	assert_int_equal(list[0].is.quiet_ms, 6000);
 }
 
+/* All nodes name those who wait in the same order, and count each once, whenever it heard of the debt. */
+static void who_waits_is_named_alike(void **state)
+{
+	struct ddr_node_debt ours = debt(DDR_DEBT_EX_ACK, 2, 8000, 8000);
+
+	(void)state;
+	one(4, DDR_DEBT_EX_ACK, 2, 3000, 3000);
+	one(1, DDR_DEBT_EX_ACK, 2, 6000, 6000);
+	ddr_debt_ours(&g, &(struct ddr_node_debts){ .n = 1, .total = 1, .debt = { ours } });
+	assert_int_equal(ddr_debt_list(&g, 1000, list), 1);
+	assert_int_equal(list[0].n_waits, 3);
+	assert_int_equal(list[0].waits[0], 1);
+	assert_int_equal(list[0].waits[1], 3);
+	assert_int_equal(list[0].waits[2], 4);
+}
+
 /* Most of what is owed is paid at once. What is not that old by a pulse may have ended by now. */
 static void what_is_young_is_not_shown(void **state)
 {
@@ -245,7 +261,7 @@ static void a_list_has_an_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_all_say_is_one_debt), TEST(a_reason_is_the_debtors_own), TEST(what_is_young_is_not_shown), TEST(what_is_paid_is_not_shown),
+		TEST(what_all_say_is_one_debt), TEST(a_reason_is_the_debtors_own), TEST(who_waits_is_named_alike), TEST(what_is_young_is_not_shown), TEST(what_is_paid_is_not_shown),
 		TEST(the_dead_wait_for_nobody), TEST(our_own_are_the_newest), TEST(the_debtor_waits_itself), TEST(the_progress_of_a_resync), TEST(a_list_has_an_end),
 	};
 
