@@ -48,14 +48,14 @@ class PathRig(Rig):
         super().start_daemon(number)
         self.options = options
 
-    def make(self, first=None):
-        """The array; node @first has it before the others, if given."""
-        guest = self.guests[first or 1]
+    def make(self, first):
+        """The array; node @first has it before the others, and so is the writer."""
+        guest = self.guests[first]
         guest.create(NAME, *self.shape, DISKS, f"--overwrite --yes --region-size {REGION}")
-        if first:
-            self.start_one(first)
-            self.wait_ready(first)
+        self.start_one(first)
+        self.wait_ready(first)
         self.start([i for i in self.all if i != first])
+        assert guest.status(NAME)["cluster"]["writer"] == first
         self.prepare()
         self.mark()
 
@@ -138,7 +138,7 @@ def debts(make_cluster, stage):
     """Function that makes the rig, with all nodes up and the array on them; of three nodes, with options of ddraid.conf."""
     del stage
 
-    def up(first=None, **options):
+    def up(first=1, **options):
         rig = PathRig(make_cluster(nodes=3, disks=5, size="48M"), **options)
         rig.boot()
         rig.make(first)
@@ -330,13 +330,14 @@ def test_only_the_end_of_a_chain_is_declared_dead(debts):
     """Node 2 replaces a disk and waits for node 1, which has to resync first, and waits for node 3, whose disk hangs. Node 3 is fenced, and no other."""
     owe = 30
     rig = debts(first=2, io_timeout=f"{IO}s", owe_time=f"{owe}s", idle_time="600s")
-    assert rig.guests[1].status(NAME)["cluster"]["writer"] == 2
     write_regions(rig, 3, 24)
     rig.slow("64K")
     rig.die(3)
     rig.wait_fenced(3)
     rig.wait_recovered(3)
     rig.guests[2].command(f"replace {NAME} 1 {SPARE} --overwrite --yes", timeout=90)
+    for i in (1, 2):
+        rig.wait_event(i, "rebuild-start")
     began = time.monotonic()
     rig.told([1, 2], began, f"{rig.who(1)} {FOLD}", f"waiting: {rig.who(2)}", "it resyncs regions first")
     rig.boot([3])
@@ -348,6 +349,7 @@ def test_only_the_end_of_a_chain_is_declared_dead(debts):
     assert quiet_s(rig.says(2)[0]) < owe, rig.says(2)
     rig.nobody_fenced(but=[3])
     rig.mark()
+    rig.node(3).wait_until(f"test -b {DEV} || {{ dmsetup ls; dmsetup table; ls -l /dev/mapper; ddraid status; false; }}", 30)
     rig.load([3])
     hung = rig.hang([3])
     rig.wait_event(1, "member-failed", IO + 30, member=0)
