@@ -145,7 +145,12 @@ def test_T1_a_node_that_left_its_cluster(make_cluster, stage):
     refused(second.command(f"start {NAME}", check=False))
     asked = second.command(f"start --adopt {NAME}", check=False)
     assert asked.code != 0 and "--yes" in asked.err, f"without a terminal nobody can say yes: {asked.out} {asked.err}"
-    second.command(f"start --adopt --yes {NAME}")
+    begun = uptime(two)
+    adopted = second.command(f"start --adopt --yes {NAME}", timeout=200)
+    assert uptime(two) - begun >= 70, "its slots were not watched for twice 35 seconds"
+    assert "slot 0: node 1 uses the array, or died while using it" in adopted.out and "machine " in adopted.out, adopted.out
+    for wait in "35 s to see whether another machine uses it (adopted)", "35 s more to see whether another machine uses or claims it (adopted)":
+        assert f"'{NAME}' waits: {wait}" in adopted.err and f"array '{NAME}': waits {wait}" in second.daemon.err, adopted.err
     holds(two, "before", 0)
     holds(two, "during", 8)
     second.wait_idle(NAME)
