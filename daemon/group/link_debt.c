@@ -84,7 +84,7 @@ static void why_text(const struct ddr_link *l, const struct ddr_debt *d, char *b
 	char who[NODE_TEXT];
 
 	if (unheard) {
-		snprintf(buf, size, "nothing was heard of its daemon for about %" PRIu32 " s: it is stopped, or hangs", unheard);
+		snprintf(buf, size, "nothing was heard of its daemon for about %" PRIu32 " s; it may be stopped, or hang", unheard);
 		return;
 	}
 	switch (d->is.why) {
