@@ -18,6 +18,7 @@
 #include "lib/disk/look.h"
 #include "lib/math/uuid.h"
 
+#define STOP_MOST_MS	600000u	/* a kernel takes no longer stop time (uapi.h), so a stamp that has one does not make anybody wait for it */
 #define PAUSE_MS	500u	/* how often a wait looks whether the load was cancelled */
 #define PAIR		(2u * DDR_META_BLOCK)
 
@@ -93,7 +94,7 @@ uint32_t ddr_claim_wait(const struct ddr_claim *c, uint64_t open, const struct d
 		return 0;
 	if (c->alone && earlier)
 		return DDR_CLAIM_MORE_MS;
-	return stop_ms > UINT32_MAX - DDR_CLAIM_MORE_MS ? UINT32_MAX : stop_ms + DDR_CLAIM_MORE_MS;
+	return (stop_ms < STOP_MOST_MS ? stop_ms : STOP_MOST_MS) + DDR_CLAIM_MORE_MS;
 }
 
 /* ---- looks -------------------------------------------------------------------------- */

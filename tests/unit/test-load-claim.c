@@ -394,6 +394,23 @@ static void the_wait_is_that_of_the_table(void **state)
 	}
 }
 
+/* A disk may say anything: 49 days, for example. */
+static void no_stop_time_is_longer_than_a_kernel_takes(void **state)
+{
+	struct ddr_owners none = { 0 };
+
+	(void)state;
+	me.adopted = true;
+	memset(found, 0, sizeof(*found));
+	found[0].n = 1;
+	found[0].stamp[0].stop_ms = UINT32_MAX;
+	assert_int_equal(ddr_claim_wait(&me, 1, &none, found), 600000 + DDR_CLAIM_MORE_MS);
+	found[0].stamp[0].stop_ms = 600000;
+	assert_int_equal(ddr_claim_wait(&me, 1, &none, found), 600000 + DDR_CLAIM_MORE_MS);
+	found[0].stamp[0].stop_ms = 599999;
+	assert_int_equal(ddr_claim_wait(&me, 1, &none, found), 599999 + DDR_CLAIM_MORE_MS);
+}
+
 /* ---- somebody uses it ------------------------------------------------------------------ */
 
 static void node_7_stamps(unsigned int slept_ms)
@@ -680,7 +697,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_stands_still_is_claimed_and_taken), TEST(log_and_map_are_read_afterwards), TEST(what_an_earlier_claim_left_is_taken),
 		TEST(a_claim_is_above_all_that_was_seen), TEST(an_own_slot_is_not_waited_for), TEST(without_the_operator_nothing_is_claimed),
-		TEST(after_a_crash_five_seconds_are_enough), TEST(the_wait_is_that_of_the_table), TEST(who_stamps_is_not_taken_over),
+		TEST(after_a_crash_five_seconds_are_enough), TEST(the_wait_is_that_of_the_table), TEST(no_stop_time_is_longer_than_a_kernel_takes), TEST(who_stamps_is_not_taken_over),
 		TEST(the_newest_that_moved_is_named), TEST(a_claim_in_the_first_wait_is_refused), TEST(the_last_claim_stands),
 		TEST(an_owner_that_wakes_is_not_taken_over), TEST(what_is_not_as_written_is_refused), TEST(changed_superblocks_are_a_sign_of_life),
 		TEST(a_member_that_cannot_be_read_is_left_out), TEST(a_member_that_hangs_is_left_out), TEST(what_no_member_delivers_is_not_taken),
