@@ -218,6 +218,8 @@ struct ddr_array {
 		uint64_t turn;		/* the last one, in units of the clock */
 		uint32_t suspect;	/* members that do not hold this node's stamp: their superblocks are to be read first */
 		uint32_t seen;		/* of the suspects before the last turn, those whose superblocks are the members' */
+		bool stopped;		/* the kernel has stopped for want of this daemon, and the members are looked at before it goes on: */
+		uint32_t begun, done, good;	/* members whose stamps were begun since, have ended, and were as they should be */
 		unsigned int lost;	/* how often a member of ours did not hold it */
 		bool taken;		/* another machine uses the array: it is refused at the next tick */
 	} stamp;			/* used by drive_stamp.c */

@@ -210,7 +210,7 @@ void ddr_drive_record(void *ctx, const struct ddr_rec *rec)
 	struct ddr_array *a = ctx;
 	struct ddr_input *in;
 
-	if (rec->type == DDR_K_PONG)
+	if (rec->type == DDR_K_PONG || (rec->type == DDR_K_STOPPED && ddr_drive_looks_first(a)))
 		return;
 	in = ddr_drive_input(a, DDR_IN_K_REC);
 	in->rec = *rec;
@@ -333,7 +333,7 @@ static bool requests_open(const struct ddr_array *a)
 {
 	const struct ddr_array_cluster *c = &a->cluster;
 
-	if (a->clean_asked || a->clean_late || a->quiet_until_ms || a->replace.late || a->n_withdrawn || a->table || a->table_asked || a->check.wanted || a->check.out)
+	if (a->clean_asked || a->clean_late || a->quiet_until_ms || a->replace.late || a->n_withdrawn || a->table || a->table_asked || a->check.wanted || a->check.out || a->stamp.stopped)
 		return true;
 	if (a->grow.io || a->grow.room_io || a->grow.resize || a->seek.finder || a->seek.ready || a->seek.locked || a->seek.dropped || a->seek.replaced)
 		return true;

@@ -80,6 +80,11 @@ void ddr_drive_checked(struct ddr_array *a, uint32_t failed);
 uint32_t ddr_drive_in_use(const struct ddr_array *a);
 /* The stamps of this node's slot. */
 void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms);
+/*
+ * The kernel has stopped because it did not hear of this daemon for the stop time. True: another machine may have taken the array over meanwhile, which
+ * nobody would tell; the state machine hears of it once the members have been looked at.
+ */
+bool ddr_drive_looks_first(struct ddr_array *a);
 /* For ddr_metaio_config. */
 bool ddr_drive_may_stamp(void *ctx, unsigned int member);
 void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);

@@ -7,13 +7,16 @@
  * one, and has failed; or it is the member's, and lost a write: this node begins again there; or it is the member's, and holds a claim or the stamp of
  * another owner, and still does after that: then the array is another machine's, and this node stops it.
  *
+ * Without a cluster nobody declares a daemon dead that stood still, and nothing holds it when it goes on. But another machine may have adopted the array by
+ * then, at the earliest when this node's kernel has stopped. So before that is let go on, all members are looked at in this way.
+ *
  * Must never: go on with an array that another machine has claimed; stop one because of a disk that was not seen to be the member's.
  */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include <syslog.h>
+#include <qb/qblog.h>
 #include <uuid/uuid.h>
 
 #include "daemon/array/drive.h"
@@ -45,11 +48,40 @@ static bool make_stamp(struct ddr_array *a, struct ddr_stamp *stamp)
 	return true;
 }
 
+bool ddr_drive_looks_first(struct ddr_array *a)
+{
+	struct ddr_stamp stamp;
+
+	if (a->d->transport->cluster || !a->super.owner_pages || !a->d->ident.stored || !a->ready || a->broken || !make_stamp(a, &stamp))
+		return false;
+	qb_log(LOG_WARNING, "array '%s': the kernel has stopped its I/O because it did not hear of ddraidd; it goes on once the members show that no other machine "
+	       "has taken the array over meanwhile", a->name);
+	a->stamp.stopped = true;
+	a->stamp.begun = a->stamp.done = a->stamp.good = 0;
+	a->stamp.turn = 0;
+	ddr_drive_check(a, UINT32_MAX);
+	return true;
+}
+
+/* Each member that is part of the array has been looked at, and one at least is as it should be: the kernel goes on. */
+static void go_on(struct ddr_array *a)
+{
+	struct ddr_input *in;
+
+	if (!a->stamp.stopped || a->broken || a->check.wanted || a->check.out || a->stamp.suspect || !a->stamp.good || ddr_drive_in_use(a) & ~a->stamp.done)
+		return;
+	a->stamp.stopped = false;
+	in = ddr_drive_input(a, DDR_IN_K_REC);
+	in->rec = (struct ddr_rec){ .type = DDR_K_STOPPED, .member = DDR_NO_MEMBER };
+	ddr_drive_step(a, in);
+}
+
 void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	struct ddr_stamp stamp;
 	uint32_t members;
 
+	go_on(a);
 	if (!a->ready || a->broken || a->parting || a->cluster.gave_up || now_ms / STAMP_MS == a->stamp.turn)
 		return;
 	if (!a->super.owner_pages || !a->d->ident.stored || a->check.wanted || a->check.out || !make_stamp(a, &stamp))
@@ -59,8 +91,8 @@ void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms)
 	a->stamp.suspect &= ~a->check.done;
 	members = ddr_drive_in_use(a) & ~a->stamp.suspect;
 	for (unsigned int m = 0; members >> m; m++)
-		if (members >> m & 1)
-			ddr_metaio_stamp(a->meta, m, &stamp, &a->super);
+		if ((members >> m & 1) && ddr_metaio_stamp(a->meta, m, &stamp, &a->super))
+			a->stamp.begun |= 1u << m;
 	ddr_metaio_kick(a->meta);
 }
 
@@ -102,12 +134,9 @@ static void begin_again(struct ddr_array *a, unsigned int member)
 	ddr_metaio_stamp_afresh(a->meta, member);
 }
 
-void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found)
+/* @member did not hold what this node wrote there. */
+static void other_stamp(struct ddr_array *a, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found)
 {
-	struct ddr_array *a = ctx;
-
-	if (a->broken || !(ddr_drive_in_use(a) >> member & 1))
-		return;
 	if (!(a->stamp.seen >> member & 1)) {
 		a->stamp.suspect |= 1u << member;
 		a->check.done &= ~(1u << member);
@@ -117,4 +146,19 @@ void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how
 	} else {
 		begin_again(a, member);
 	}
+}
+
+void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found)
+{
+	struct ddr_array *a = ctx;
+
+	if (a->broken || !(ddr_drive_in_use(a) >> member & 1))
+		return;
+	if (how == DDR_STAMPED_LOST || how == DDR_STAMPED_TAKEN) {
+		other_stamp(a, member, how, found);
+		return;
+	}
+	a->stamp.done |= a->stamp.begun & 1u << member;
+	if (how == DDR_STAMPED_FINE)
+		a->stamp.good |= a->stamp.begun & 1u << member;
 }

@@ -30,8 +30,11 @@ struct ddr_metaio;
 /* CHECK: only reads the superblocks: does each device still hold its member? STAMP: internal, see ddr_metaio_stamp(). */
 enum ddr_metaio_kind { DDR_META_LOG, DDR_META_MAP, DDR_META_SB, DDR_META_FLUSH, DDR_META_CHECK, DDR_META_STAMP };
 
-/* What the places of a slot's stamps hold: what this node wrote there; neither that nor another owner's stamp; a claim, or another owner's stamp. */
-enum ddr_meta_stamped { DDR_STAMPED_FINE, DDR_STAMPED_LOST, DDR_STAMPED_TAKEN };
+/*
+ * How an attempt to stamp a member ended. FINE: its places held what this node wrote there, and it is stamped. LOST: they held neither that nor another
+ * owner's stamp; TAKEN: a claim, or another owner's stamp; nothing was written. FAILED: they could not be read or written.
+ */
+enum ddr_meta_stamped { DDR_STAMPED_FINE, DDR_STAMPED_LOST, DDR_STAMPED_TAKEN, DDR_STAMPED_FAILED };
 
 /*
  * Called once for each operation, from the loop, never from within ddr_metaio_run(). Must not close. @failed: bit m: member m.
@@ -58,8 +61,8 @@ struct ddr_metaio_config {
 	 */
 	void (*unable)(void *ctx, int error);
 	/*
-	 * Only of format 2. may_stamp: may this member still be written to? stamped: the places on @member are LOST, or TAKEN by @found, so no stamp
-	 * was written. Neither must close.
+	 * Only of format 2. may_stamp: may this member still be written to? stamped: an attempt has ended; @found: by whom it is TAKEN. None is called for
+	 * one that the process was stopped in. Neither must close.
 	 */
 	bool (*may_stamp)(void *ctx, unsigned int member);
 	void (*stamped)(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);
@@ -107,10 +110,10 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 void ddr_metaio_kick(struct ddr_metaio *m);
 /*
  * Format 2: writes @stamp, without its seq, into its slot's places on @member, unless the last one is still in progress there. @sb: the array's
- * superblock. Started at ddr_metaio_kick(). Never late, never reported: an error is logged, and the next call tries again. The first stamp on a device
- * is written over whatever the places hold; after that only over what this node wrote there.
+ * superblock. Started at ddr_metaio_kick(). Never late: an error is logged, and the next call tries again. The first stamp on a device is written over
+ * whatever the places hold; after that only over what this node wrote there. False: it was not begun.
  */
-void ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
+bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
 /* The next stamp on @member is a first one again. */
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member);
 /* Reports members that are late; call it regularly. */

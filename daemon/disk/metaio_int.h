@@ -73,6 +73,7 @@ struct ddr_meta_stamp {
 	unsigned int mine;		/* bit p: place p holds what this node wrote there */
 	bool writing;			/* the pair was read, and is as it should be */
 	bool left;			/* the member has another device now, and another one of these */
+	uint64_t begun_ms;		/* when its read was started: ddr_still_now() */
 	int error;			/* of the last attempt: said once */
 };
 

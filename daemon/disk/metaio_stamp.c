@@ -6,6 +6,9 @@
  * The pair is read before each stamp. If it holds what this node has put there, the next stamp goes to the other place. If not, nothing is written: the
  * disk may be another one, or another machine may have claimed the slot, or written here as its owner. What that means is for the array to say.
  *
+ * What was read is only good for a moment: this process may be stopped between a read and the write that rests on it, for as long as another machine needs
+ * to take the slot over.
+ *
  * A stamp that cannot be read or written is no evidence against the member: it is tried again, and the data's own I/O finds out.
  *
  * Must never: write over a claim or another owner's stamp, once this node's own has been there; have two requests in progress on one member.
@@ -16,6 +19,7 @@
 
 #include <qb/qblog.h>
 
+#include "daemon/base/still.h"
 #include "daemon/disk/metaio_int.h"
 
 #define NEVER_LATE	(UINT64_MAX / 2)	/* nobody waits for a stamp */
@@ -160,13 +164,17 @@ bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result
 		return false;
 	if (result) {
 		failed(op, member, result);
+		op->m->cfg.stamped(op->m->cfg.ctx, member, DDR_STAMPED_FAILED, NULL);
 		return false;
 	}
 	if (s->writing) {
 		s->mine |= 1u << (s->next.seq & 1);
 		s->error = 0;
+		op->m->cfg.stamped(op->m->cfg.ctx, member, DDR_STAMPED_FINE, NULL);
 		return false;
 	}
+	if (ddr_still_now() - s->begun_ms >= DDR_STILL_MS)
+		return false;
 	how = judge(op, &found);
 	if (how == DDR_STAMPED_FINE)
 		return op->m->cfg.may_stamp(op->m->cfg.ctx, member) && put(op, member);
@@ -176,25 +184,27 @@ bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result
 
 /* ---- for the array ------------------------------------------------------------------ */
 
-void ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
 {
 	struct ddr_meta_op *op = m->stamp[member];
 	struct ddr_meta_stamp *s;
 
 	if (!op || op->flying || ddr_members_fd(m->cfg.members, member) < 0)
-		return;
+		return false;
 	s = op->stamp;
 	if (s->next.slot != stamp->slot)
 		s->mine = 0;
 	s->next = *stamp;
 	s->sb = *sb;
 	s->writing = false;
+	s->begun_ms = ddr_still_now();
 	op->members = op->waiting = 1u << member;
 	op->failed = op->no_space = 0;
 	op->reported = false;
 	op->deadline_ms = NEVER_LATE;
 	qb_list_add_tail(&op->list, &m->busy);
 	ddr_metaio_submit(op, member, DDR_AIO_READ, read_at(op, 0), 2, ddr_stamp_offset(sb, stamp->slot, 0));
+	return true;
 }
 
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)

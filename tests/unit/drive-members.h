@@ -63,9 +63,10 @@ void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms
 	(void)op, (void)now_ms, (void)timeout_ms;
 }
 
-void ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
 {
 	(void)m, (void)member, (void)stamp, (void)sb;
+	return false;
 }
 
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)

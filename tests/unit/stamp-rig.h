@@ -9,6 +9,7 @@
 #include "tests/unit/super-disks.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
@@ -21,12 +22,12 @@
 
 static struct {
 	uint64_t now;
-	uint32_t hung;			/* requests of these members do not end */
+	uint32_t hung, hung_stamps;	/* requests of these members do not end; those of their stamps */
 	uint32_t fails;			/* reads and writes of stamps there fail ... */
 	uint32_t fails_write;		/* ... or writes only */
 	uint32_t lies;			/* the next read of the places there delivers something else, once */
 	uint32_t exchanged, failed;	/* told to the state machine */
-	unsigned int gave_up, lost, reads[DDR_MAX_MEMBERS], writes[DDR_MAX_MEMBERS];
+	unsigned int gave_up, lost, told, reads[DDR_MAX_MEMBERS], writes[DDR_MAX_MEMBERS];
 	char text[DDR_ERROR_LEN];
 	uint32_t node;			/* the owner of the slot, as the disks have it */
 } play;
@@ -38,7 +39,15 @@ static struct ddr_input input;
 /* ---- played ------------------------------------------------------------------------ */
 
 uint32_t __wrap_ddr_sm_slot(const struct ddr_sm *sm);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
 void __wrap_ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owner *owner);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	(void)clock;
+	*ts = (struct timespec){ .tv_sec = (time_t)(play.now / 1000), .tv_nsec = (long)(play.now % 1000) * 1000000 };
+	return 0;
+}
 
 uint32_t __wrap_ddr_sm_slot(const struct ddr_sm *sm)
 {
@@ -76,6 +85,11 @@ struct ddr_input *ddr_drive_input(struct ddr_array *array, enum ddr_in_type type
 void ddr_drive_step(struct ddr_array *array, const struct ddr_input *in)
 {
 	(void)array;
+	if (in->type == DDR_IN_K_REC) {
+		assert_int_equal(in->rec.type, DDR_K_STOPPED);
+		play.told++;
+		return;
+	}
 	assert_int_equal(in->type, DDR_IN_EXCHANGED);
 	play.exchanged |= 1u << in->member;
 }
@@ -225,7 +239,7 @@ static void ends(void)
 	for (unsigned int i = 0; i < w.n_flying;) {
 		struct ddr_aio_req *req = w.flying[i];
 
-		if (play.hung >> member_of(req) & 1) {
+		if ((play.hung >> member_of(req) & 1) || (of_stamps(req) && (play.hung_stamps >> member_of(req) & 1))) {
 			i++;
 			continue;
 		}

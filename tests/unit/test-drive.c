@@ -437,6 +437,29 @@ static void an_array_that_another_machine_uses_is_refused(void **state)
 	}
 }
 
+/* Rule I3: without a cluster nobody says whether another machine has adopted the array while this daemon stood still. */
+static void a_kernel_that_had_stopped_goes_on_after_a_look(void **state)
+{
+	const struct ddr_rec rec = { .type = DDR_K_STOPPED, .member = DDR_NO_MEMBER };
+
+	(void)state;
+	for (unsigned int cluster = 0; cluster < 2; cluster++) {
+		struct ddr_array *a = begin(cluster);
+
+		a->ready = true;
+		a->super.owner_pages = 4;
+		d.ident.stored = true;
+		play.owner_known = (struct ddr_owner){ .node = a->d->transport->node(a->d), .state = DDR_SLOT_OWNED };
+		play.owner_known.instance.cookie = a->bind.cookie;
+		ddr_drive_record(a, &rec);
+		assert_int_equal(a->stamp.stopped, !cluster);
+		assert_int_equal(a->check.wanted, cluster ? 0 : UINT32_MAX);
+		assert_false(ddr_drive_rests(a, 10000));
+		a->stamp.stopped = false;
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +479,7 @@ int main(void)
 		cmocka_unit_test(members_of_a_mask_are_numbered),
 		cmocka_unit_test(a_step_within_a_step_ends_the_process),
 		cmocka_unit_test(an_array_that_another_machine_uses_is_refused),
+		cmocka_unit_test(a_kernel_that_had_stopped_goes_on_after_a_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

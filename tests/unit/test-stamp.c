@@ -212,8 +212,9 @@ static void one_is_in_flight(void **state)
 	assert_int_equal(ddr_metaio_asked(a.meta), 1);
 	play.hung = 0;
 	ends();
+	assert_int_equal(play.writes[0], 1);	/* it was read 80 s ago */
 	pass(2000);
-	assert_int_equal(play.writes[0], 3);
+	assert_int_equal(play.writes[0], 2);
 	assert_int_equal(play.failed | play.lost | play.gave_up, 0);
 }
 
@@ -311,6 +312,149 @@ static void a_member_that_failed_meanwhile_is_not_written(void **state)
 	assert_int_equal(play.writes[0], 2);
 }
 
+/* The kernel's side of a standstill, as drive.c has it. */
+static void stopped(void)
+{
+	assert_true(ddr_drive_looks_first(&a));
+	assert_int_equal(play.told, 0);
+}
+
+/* Without a cluster: the kernel goes on once all members have shown that nobody has the array. */
+static void the_kernel_goes_on_after_a_look(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	play.now += 40000;
+	stopped();
+	play.hung = 7;
+	pass(0);
+	assert_true(a.check.out);
+	play.hung = 0;
+	ends();
+	assert_int_equal(play.told, 0);
+	play.hung = 4;
+	pass(100);
+	assert_int_equal(written(), 2 * w.sb.members + 2);	/* at once, and not at the next turn */
+	for (unsigned int i = 0; i < 5; i++)
+		pass(100);
+	assert_int_equal(play.told, 0);
+	play.hung = 0;
+	ends();
+	pass(100);
+	assert_int_equal(play.told, 1);
+	pass(2000);
+	assert_int_equal(play.told, 1);
+	assert_false(a.stamp.stopped);
+	assert_int_equal(play.gave_up | play.lost | play.failed | play.exchanged, 0);
+}
+
+static void the_kernel_does_not_go_on_with_what_another_machine_has(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	put_other(2, DDR_STAMP_CLAIM, 10);
+	put_other(2, DDR_STAMP_CLAIM, 11);
+	play.now += 80000;
+	stopped();
+	for (unsigned int i = 0; i < 8; i++)
+		pass(1000);
+	assert_int_equal(play.told, 0);
+	assert_int_equal(play.gave_up, 1);
+	assert_true(a.stamp.taken);
+}
+
+/* This process was stopped after it had read the places: what it read is as old as that. */
+static void what_was_read_before_a_standstill_decides_nothing(void **state)
+{
+	struct ddr_stamp s;
+
+	(void)state;
+	pass(0);
+	pass(2000);
+	play.hung = 7;
+	pass(2000);
+	assert_int_equal(w.n_flying, w.sb.members);
+	for (unsigned int i = 0; i < w.n_flying; i++)	/* the disks have delivered, and the process was stopped before it saw that */
+		assert_int_equal(pread(w.flying[i]->fd, w.flying[i]->buf, w.flying[i]->len, (off_t)w.flying[i]->offset), w.flying[i]->len);
+	put_other(0, DDR_STAMP_CLAIM, 10);
+	put_other(0, DDR_STAMP_CLAIM, 11);
+	play.now += 80000;
+	stopped();
+	while (w.n_flying)
+		end(w.flying[--w.n_flying], 0);
+	play.hung = 0;
+	assert_int_equal(written(), 2 * w.sb.members);
+	for (unsigned int i = 0; i < 8; i++)
+		pass(1000);
+	assert_int_equal(play.told, 0);
+	assert_int_equal(play.gave_up, 1);
+	assert_true(found(0, 1, &s) && s.seq == 11);
+}
+
+/* A stamp from before the standstill that lands after it is no look. */
+static void a_stamp_that_was_under_way_is_no_look(void **state)
+{
+	(void)state;
+	pass(0);
+	play.hung_stamps = 1;
+	pass(2000);
+	one_request(w.flying[--w.n_flying]);		/* the read; the write follows */
+	assert_true(w.n_flying == 1 && is_write(w.flying[0]));
+	play.now += 80000;
+	stopped();
+	pass(0);
+	pass(100);
+	assert_int_equal(play.told, 0);
+	assert_int_equal(w.n_flying, 1);
+	one_request(w.flying[--w.n_flying]);
+	pass(100);
+	assert_int_equal(play.told, 0);
+	play.hung_stamps = 0;
+	pass(2000);
+	pass(100);
+	assert_int_equal(play.told, 1);
+}
+
+static void a_member_that_fails_is_not_waited_for(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	play.now += 40000;
+	play.fails = 1;
+	stopped();
+	pass(0);
+	pass(100);
+	pass(100);
+	assert_int_equal(play.told, 1);
+	play.told = 0;
+	play.fails = 7;				/* but if none answers, nobody knows */
+	stopped();
+	for (unsigned int i = 0; i < 5; i++)
+		pass(2000);
+	assert_int_equal(play.told, 0);
+	play.fails = 0;
+	pass(2000);
+	pass(100);
+	assert_int_equal(play.told, 1);
+}
+
+static void where_others_would_tell_nothing_is_looked_at_first(void **state)
+{
+	static const struct ddr_transport_ops cluster = { .node = node_of, .known_name = name_of, .cluster = true };
+
+	(void)state;
+	d.transport = &cluster;
+	assert_false(ddr_drive_looks_first(&a));
+	d.transport = &transport;
+	play.node = 0;			/* no slot: nothing to take */
+	assert_false(ddr_drive_looks_first(&a));
+	play.node = NODE;
+	assert_true(ddr_drive_looks_first(&a));
+}
+
 static void format_1_has_none(void **state)
 {
 	teardown(state);
@@ -318,6 +462,7 @@ static void format_1_has_none(void **state)
 	pass(0);
 	pass(2000);
 	assert_int_equal(w.n_flying + written() + play.reads[0], 0);
+	assert_false(ddr_drive_looks_first(&a));
 }
 
 int main(void)
@@ -327,7 +472,10 @@ int main(void)
 		TEST(a_stamp_every_two_seconds), TEST(the_first_goes_over_what_is_there), TEST(a_claim_stops_the_array), TEST(a_claim_is_none_of_the_owners_stamps), TEST(another_owner_stops_the_array),
 		TEST(one_read_decides_nothing), TEST(a_lost_write_is_reported_and_stamped_again), TEST(nothing_is_written_to_another_disk),
 		TEST(errors_cost_nothing), TEST(one_is_in_flight), TEST(another_device_has_stamps_of_its_own), TEST(who_has_no_slot_does_not_stamp),
-		TEST(superblocks_are_read_first), TEST(a_member_that_failed_meanwhile_is_not_written), TEST(format_1_has_none),
+		TEST(superblocks_are_read_first), TEST(a_member_that_failed_meanwhile_is_not_written), TEST(the_kernel_goes_on_after_a_look),
+		TEST(the_kernel_does_not_go_on_with_what_another_machine_has), TEST(what_was_read_before_a_standstill_decides_nothing),
+		TEST(a_stamp_that_was_under_way_is_no_look), TEST(a_member_that_fails_is_not_waited_for), TEST(where_others_would_tell_nothing_is_looked_at_first),
+		TEST(format_1_has_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,3 +298,45 @@ def test_T1_a_cloned_machine(make_nodes, stage):
     used_elsewhere(first)
     end(first)
     end(second)
+
+
+ADOPTING = 200                  # seconds: it watches for twice 35
+
+
+def late(node, first, count):
+    """Writes that the kernel of a stopped daemon holds back: they have grants."""
+    return node.spawn(f"r=0; for r in $(seq {first} {first + count - 1}); do yes late | head -c 4096 | "
+                      f"dd of={DEV} bs=4096 count=1 seek=$((r * 256)) oflag=direct,dsync conv=nocreat iflag=fullblock status=none && echo written; done; exit 0")
+
+
+def test_T1_adopted_while_another_machine_uses_it(make_nodes, stage):
+    """Finding T1: a machine that uses the array is not adopted away; one whose daemon is stopped is, and does not go on with it when it wakes."""
+    del stage
+    one, two = make_nodes(nodes=2, disks=3, size="48M")
+    for node in one, two:
+        node.boot()
+    first, second = daemon(one, idle_time="1h"), daemon(two)
+    first.create_and_start(NAME, 1, 1, "rotating", MEMBERS, f"--overwrite --yes --region-size {1 << 20}")
+    blocks(one, "before", 0)
+    stamps = second.command("examine /dev/vda").out
+    done = second.command(f"start --adopt --yes {NAME}", check=False, timeout=ADOPTING)
+    assert done.code != 0 and "is in use by" in done.err, f"{done.out} {done.err}"
+    assert "claim" not in second.command("examine /dev/vda").out, f"something was claimed: {stamps}"
+    second.command(f"stop {NAME}", check=False)
+    blocks(one, "during", 0)
+
+    first.daemon.kill(19)
+    one.wait_until(f"dmsetup status {NAME} | grep -q detached", 60)
+    writer = late(one, 0, 2)
+    second.command(f"start --adopt --yes {NAME}", timeout=ADOPTING)
+    holds(two, "during", 0)
+    blocks(two, "after", 0)
+    assert writer.poll() is None, "the kernel of the stopped daemon did not hold the write back"
+    first.daemon.kill(18)
+    one.wait_until("ddraid status --json | grep -q 'another machine'", 30)
+    ended = writer.wait(60, check=False)
+    assert "written" not in ended.out, "a write of the machine that was adopted away was carried out"
+    second.command(f"stop {NAME}")
+    second.command(f"start {NAME}")
+    holds(two, "after", 0)
+    second.stop(NAME)
