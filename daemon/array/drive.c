@@ -342,7 +342,7 @@ static bool requests_open(const struct ddr_array *a)
 	for (unsigned int i = 0; i < DDR_ARRAY_ANSWERS; i++)
 		if (c->answer[i].used && !c->answer[i].external)
 			return true;
-	return !ddr_metaio_idle(a->meta) || !ddr_jobs_idle(a->jobs);
+	return !ddr_metaio_quiet(a->meta) || !ddr_jobs_idle(a->jobs);
 }
 
 /* A resync here, now or lately; a verify, or a rebuild, of any node: their pace is looked after. */

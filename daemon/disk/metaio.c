@@ -433,6 +433,11 @@ uint32_t ddr_metaio_writes(const struct ddr_metaio *m)
 
 bool ddr_metaio_idle(const struct ddr_metaio *m)
 {
+	return qb_list_empty(&m->busy);
+}
+
+bool ddr_metaio_quiet(const struct ddr_metaio *m)
+{
 	struct qb_list_head *iter;
 
 	qb_list_for_each(iter, &m->busy)

@@ -127,8 +127,10 @@ void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms);
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
 /* Of these, members with a write in progress: a late flush does no harm. */
 uint32_t ddr_metaio_writes(const struct ddr_metaio *m);
-/* Is no request in progress? Stamps do not count: nothing waits for them. */
+/* Is no request in progress, so that no descriptor of a member is in use? */
 bool ddr_metaio_idle(const struct ddr_metaio *m);
+/* The same, but for stamps, which nothing waits for. */
+bool ddr_metaio_quiet(const struct ddr_metaio *m);
 const char *ddr_metaio_engine(const struct ddr_metaio *m);
 
 #endif

@@ -202,6 +202,11 @@ bool ddr_metaio_idle(const struct ddr_metaio *m)
 	return !play.busy;
 }
 
+bool ddr_metaio_quiet(const struct ddr_metaio *m)
+{
+	return ddr_metaio_idle(m);
+}
+
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m)
 {
 	(void)m;

@@ -208,7 +208,8 @@ static void one_is_in_flight(void **state)
 		pass(2000);
 	assert_int_equal(w.n_flying, 1);
 	assert_int_equal(play.writes[1], 41);
-	assert_true(ddr_metaio_idle(a.meta));
+	assert_true(ddr_metaio_quiet(a.meta));
+	assert_false(ddr_metaio_idle(a.meta));		/* the descriptor is in use, and must not be closed */
 	assert_int_equal(ddr_metaio_asked(a.meta), 1);
 	play.hung = 0;
 	ends();
@@ -234,8 +235,10 @@ static void another_device_has_stamps_of_its_own(void **state)
 	play.hung = 1u << w.sb.members;
 	pass(2000);
 	assert_int_equal(play.writes[0], 2);
+	assert_false(ddr_metaio_idle(a.meta));
 	play.hung = 0;
 	ends();				/* the old one: nothing follows */
+	assert_true(ddr_metaio_idle(a.meta));
 	assert_int_equal(w.n_flying, 0);
 	assert_int_equal(play.writes[0], 2);
 	pass(2000);
