@@ -419,6 +419,7 @@ static void node_7_stamps(unsigned int slept_ms)
 		stamp(1, 3, 101, OTHER, false);
 }
 
+/* Finding T1: the cluster that the array belongs to uses it. */
 static void who_stamps_is_not_taken_over(void **state)
 {
 	(void)state;

@@ -82,6 +82,7 @@ static void stopped_by(enum ddr_stamp_kind kind, const char *text)
 	assert_int_equal(play.failed | play.exchanged | play.lost, 0);
 }
 
+/* Finding T1: another machine has adopted it. */
 static void a_claim_stops_the_array(void **state)
 {
 	(void)state;

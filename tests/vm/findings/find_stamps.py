@@ -88,7 +88,7 @@ def test_another_machine_sees_that_the_owner_lives(make_nodes, stage):
 
 
 def test_a_claim_stops_the_array(make_nodes, stage):
-    """Another machine claims the slot on one member: its owner stops within a few turns, says who, and writes nothing there any more."""
+    """Finding T1: another machine claims the slot on one member. Its owner stops within a few turns, says who, and writes nothing there any more."""
     del stage
     first, two = served(make_nodes)
     moved(two, moved(two, [None] * 3))
