@@ -128,7 +128,8 @@ static void carry_out_one(struct ddr_array *a, const struct ddr_output *o)
 
 	switch (o->type) {
 	case DDR_OUT_KERNEL:
-		ddr_drive_to_kernel(a, &o->rec);
+		if (o->rec.type != DDR_U_ENABLE || !a->stamp.stopped)	/* drive_stamp.c has it sent once the members were looked at */
+			ddr_drive_to_kernel(a, &o->rec);
 		break;
 	case DDR_OUT_LOG_WRITE:
 	case DDR_OUT_SLOT_WRITE:

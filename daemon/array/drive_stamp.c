@@ -63,12 +63,22 @@ bool ddr_drive_looks_first(struct ddr_array *a)
 	return true;
 }
 
-/* Each member that is part of the array has been looked at, and one at least is as it should be: the kernel goes on. */
+/* Has each member that is part of the array been looked at, and is one at least as it should be? A node that has no slot any more has nothing to lose. */
+static bool looked_at(struct ddr_array *a)
+{
+	struct ddr_stamp stamp;
+
+	if (!make_stamp(a, &stamp))
+		return true;
+	return !a->check.wanted && !a->check.out && !a->stamp.suspect && a->stamp.good && !(ddr_drive_in_use(a) & ~a->stamp.done);
+}
+
+/* The kernel, which had stopped, goes on. */
 static void go_on(struct ddr_array *a)
 {
 	struct ddr_input *in;
 
-	if (!a->stamp.stopped || a->broken || a->check.wanted || a->check.out || a->stamp.suspect || !a->stamp.good || ddr_drive_in_use(a) & ~a->stamp.done)
+	if (!a->stamp.stopped || a->broken || !looked_at(a))
 		return;
 	a->stamp.stopped = false;
 	in = ddr_drive_input(a, DDR_IN_K_REC);

@@ -30,9 +30,9 @@ struct picture {
 
 /* What a place holds that is not what it should hold. */
 struct mover {
-	bool any, known;		/* there is such a place; one of them holds a valid stamp ... */
+	bool any, known;		/* there is such a place; one of them holds a valid stamp */
 	uint32_t slot;
-	struct ddr_stamp stamp;		/* ... of which this is the newest */
+	struct ddr_stamp stamp;		/* known: the newest of these stamps */
 };
 
 static const struct ddr_super *super_of(const struct ddr_load *l)

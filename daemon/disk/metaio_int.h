@@ -47,7 +47,7 @@ struct ddr_meta_op {
 	uint64_t offset;
 	uint8_t *block;			/* for all members alike. Of superblocks: for members without a device, so it is not sent anywhere */
 	struct ddr_meta_supers *supers;	/* if it has room for superblocks; else NULL */
-	struct ddr_meta_stamp *stamp;	/* only of STAMP, of which there is one for each member; @block: as written, as read */
+	struct ddr_meta_stamp *stamp;	/* STAMP only: each member has one such operation; its @block has the places as written, then as read */
 	struct ddr_aio_req req[DDR_MAX_MEMBERS];
 };
 

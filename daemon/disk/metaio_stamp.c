@@ -99,7 +99,7 @@ static bool is_others(struct ddr_meta_op *op, unsigned int place, struct ddr_sta
 	       memcmp(found->instance.boot_id, ours->instance.boot_id, sizeof(found->instance.boot_id)) != 0;
 }
 
-/* The first stamp on this device goes beyond all numbers that are there, whoever wrote them. */
+/* The number of the first stamp on this device is higher than all that are there, whoever wrote them. */
 static void count_beyond(struct ddr_meta_op *op, unsigned int place)
 {
 	struct ddr_stamp found;

@@ -334,8 +334,9 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 {
 	char text[768];
 
-	if (a->waiting || a->cluster.lost) {
-		add_text(o, "waits", a->error);
+	if (a->waiting || a->cluster.lost || a->stamp.stopped) {
+		add_text(o, "waits", !a->stamp.stopped ? a->error :
+			 "its I/O waits until its members were read: another machine may have taken the array over while ddraidd did not run");
 		return;
 	}
 	if (a->state == DDR_ARRAY_LOADING && a->load) {

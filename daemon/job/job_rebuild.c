@@ -66,7 +66,7 @@ bool ddr_job_sources(struct ddr_job_work *r, uint32_t *places)
 	return !s.impossible;
 }
 
-/* Enters the blocks from @block on of which @read and @calc differ into the result. They come in their order. */
+/* @block is the first one. Notes in the result which blocks differ between @read and @calc. Called in the order of the blocks. */
 static void compare(struct ddr_job_work *r, uint64_t block, const uint8_t *read, const uint8_t *calc, size_t len)
 {
 	size_t chunk = r->j->geo.chunk;

@@ -302,4 +302,11 @@ static unsigned int written(void)
 	return n;
 }
 
+/* The kernel's side of a standstill, as drive.c has it. */
+static void stopped(void)
+{
+	assert_true(ddr_drive_looks_first(&a));
+	assert_int_equal(play.told, 0);
+}
+
 #endif

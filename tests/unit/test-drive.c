@@ -94,6 +94,15 @@ static unsigned int until_broken(struct ddr_array *a, unsigned int most)
 	return n;
 }
 
+static void says_enable(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	(void)in;
+	memset(&out->out[0], 0, sizeof(*out->out));
+	out->out[0].type = DDR_OUT_KERNEL;
+	out->out[0].rec.type = DDR_U_ENABLE;
+	out->n = 1;
+}
+
 static void says_nothing_more(struct ddr_array *a)
 {
 	unsigned int steps = play.steps, n_told = play.n_told, sent = play.sent;
@@ -455,6 +464,11 @@ static void a_kernel_that_had_stopped_goes_on_after_a_look(void **state)
 		assert_int_equal(a->stamp.stopped, !cluster);
 		assert_int_equal(a->check.wanted, cluster ? 0 : UINT32_MAX);
 		assert_false(ddr_drive_rests(a, 10000));
+		play.answer = says_enable;		/* for another reason, such as a longer table */
+		play.n_told = 0;
+		step(a);
+		assert_int_equal(play.n_told, cluster);
+		play.answer = NULL;
 		a->stamp.stopped = false;
 		end();
 	}

@@ -316,13 +316,6 @@ static void a_member_that_failed_meanwhile_is_not_written(void **state)
 	assert_int_equal(play.writes[0], 2);
 }
 
-/* The kernel's side of a standstill, as drive.c has it. */
-static void stopped(void)
-{
-	assert_true(ddr_drive_looks_first(&a));
-	assert_int_equal(play.told, 0);
-}
-
 /* Without a cluster: the kernel goes on once all members have shown that nobody has the array. */
 static void the_kernel_goes_on_after_a_look(void **state)
 {
@@ -445,6 +438,21 @@ static void a_member_that_fails_is_not_waited_for(void **state)
 	assert_int_equal(play.told, 1);
 }
 
+/* Its slot is freed meanwhile: nobody can take what it does not have. */
+static void without_a_slot_nothing_is_waited_for(void **state)
+{
+	(void)state;
+	pass(0);
+	play.now += 40000;
+	play.fails = 7;
+	stopped();
+	pass(2000);
+	assert_int_equal(play.told, 0);
+	play.node = 0;
+	pass(2000);
+	assert_int_equal(play.told, 1);
+}
+
 static void where_others_would_tell_nothing_is_looked_at_first(void **state)
 {
 	static const struct ddr_transport_ops cluster = { .node = node_of, .known_name = name_of, .cluster = true };
@@ -478,7 +486,8 @@ int main(void)
 		TEST(errors_cost_nothing), TEST(one_is_in_flight), TEST(another_device_has_stamps_of_its_own), TEST(who_has_no_slot_does_not_stamp),
 		TEST(superblocks_are_read_first), TEST(a_member_that_failed_meanwhile_is_not_written), TEST(the_kernel_goes_on_after_a_look),
 		TEST(the_kernel_does_not_go_on_with_what_another_machine_has), TEST(what_was_read_before_a_standstill_decides_nothing),
-		TEST(a_stamp_that_was_under_way_is_no_look), TEST(a_member_that_fails_is_not_waited_for), TEST(where_others_would_tell_nothing_is_looked_at_first),
+		TEST(a_stamp_that_was_under_way_is_no_look), TEST(a_member_that_fails_is_not_waited_for), TEST(without_a_slot_nothing_is_waited_for),
+		TEST(where_others_would_tell_nothing_is_looked_at_first),
 		TEST(format_1_has_none),
 	};
 

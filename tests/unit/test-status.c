@@ -393,6 +393,11 @@ static void status_shows_what_nodes_owe(void **state)
 	status.wait_for = DDR_SM_WAIT_QUORUM;
 	look();
 	is("cluster/waits", "\"the nodes have not agreed\"");
+	array.stamp.stopped = true;
+	look();
+	assert_non_null(strstr(at("cluster/waits"), "its I/O waits until its members were read"));
+	array.stamp.stopped = false;
+	look();
 	d.elsewhere[0].uuid[0] = 0xee;
 	snprintf(d.elsewhere[0].waits, sizeof(d.elsewhere[0].waits), "n3 is lost");
 	look();
