@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The daemon's death and restart under load, with the real module: what continues, what is resynced."""
+import contextlib
 import json
 import time
 
-from serving import BLOCKS, DEV, REGION, examine, serving  # noqa: F401
+from serving import BLOCKS, DEV, MEMBERS, REGION, examine, serving  # noqa: F401
 import tools
 from guest import Guest
 
@@ -32,13 +33,39 @@ def test_daemon_killed_under_load(serving):
     serving.check_idle()
 
 
+@contextlib.contextmanager
+def last_block_of_region_0_is_slow(serving, seconds):
+    """
+    The array, with a first member whose writes to its part of that block take so long. Such a write keeps the region in use, whatever
+    the scheduler does to the writer: a region in which no write is in progress for a moment is closed by a daemon that ends.
+    """
+    node, under = serving.node, MEMBERS[0]
+    end = node.disks[0].size // 512
+    node.run(f"modprobe dm-delay && dmsetup create slow --table '0 {end} linear {under} 0'")
+    try:
+        serving.array(devices=["/dev/mapper/slow", *MEMBERS[1:]])
+        geometry = json.loads(node.run("ddraid examine --json /dev/mapper/slow").out)[0]
+        at = (geometry["data_offset"] + (BLOCKS - 1) * geometry["chunk"]) // 512
+        size = geometry["chunk"] // 512
+        node.run(f"dmsetup create spot --table '0 {size} delay {under} {at} 0 {under} {at} {seconds * 1000} {under} {at} 0'")
+        node.put("/tmp/slow", f"0 {at} linear {under} 0\n{at} {size} linear /dev/mapper/spot 0\n{at + size} {end - at - size} linear {under} {at + size}\n")
+        node.run("dmsetup load slow /tmp/slow && dmsetup suspend slow && dmsetup resume slow")
+        yield
+    finally:
+        node.run("ddraid stop --all --force; dmsetup remove --retry slow; dmsetup remove --retry spot", check=False, timeout=120)
+
+
 def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
     """Writes to granted regions continue without a daemon; the marks of the other regions are cleared before the daemon ends."""
     serving.begin(idle_time="60s")
-    serving.array()
+    with last_block_of_region_0_is_slow(serving, 25):
+        leave_and_take_over(serving)
+
+
+def leave_and_take_over(serving):
     node = serving.node
     serving.write(1, 2)
-    writer = node.spawn(f"exec fio --name=w --filename={DEV} --rw=randwrite --bs=4k --size={REGION} --direct=1 --ioengine=libaio --iodepth=8 "
+    writer = node.spawn(f"exec fio --name=w --filename={DEV} --rw=randwrite --bs=4k --size={REGION - 4096} --direct=1 --ioengine=libaio --iodepth=8 "
                         "--thread --time_based --runtime=600 --output-format=terse")
 
     def goes_on():
@@ -47,8 +74,11 @@ def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
         node.wait_until(f"test $({writes}) -gt {begun + 100}", 30)
 
     goes_on()
+    slow = node.spawn(f"exec dd if=/dev/urandom of={DEV} bs=4096 seek={BLOCKS - 1} count=1 oflag=direct conv=nocreat status=none")
+    node.wait_until("dmsetup status spot | grep -q 'delay 0 1 0'", 10)
     serving.guest.daemon.kill(15)
     assert serving.guest.daemon.wait(30).code == 0
+    assert slow.poll() is None, "the slow write has ended too early to show anything"
     assert node.run("dmsetup status data").out.split()[-1] == "detached"
     goes_on()
     serving.begin()
@@ -60,6 +90,7 @@ def test_sigterm_leaves_the_array_and_a_new_daemon_takes_it_over(serving):
     assert serving.counters()["log_writes"] == log
     writer.kill()
     writer.wait(30, check=False)
+    slow.wait(60)
 
 
 def test_power_cut_resyncs_the_dirty_regions_only(serving):
