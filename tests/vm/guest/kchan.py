@@ -15,6 +15,7 @@ import fcntl
 import mmap
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -338,6 +339,14 @@ def fio_ends(job, timeout):
     assert job.returncode == 0, out[-3000:]
 
 
+def fio_ends_now(job):
+    """A load that was to go on until here; so far nothing went wrong."""
+    assert job.poll() is None, job.communicate()[0][-3000:]
+    job.send_signal(signal.SIGINT)
+    out, _ = job.communicate(timeout=60)
+    assert job.returncode == 128 and "err= 0:" in out, f"code {job.returncode}: {out[-3000:]}"
+
+
 class Server(threading.Thread):
     """A daemon that grants everything, pings, reaps; its channel may be written by others too."""
 
@@ -368,7 +377,9 @@ class Server(threading.Thread):
         while not self.stop_now:
             now = time.monotonic()
             if now >= ping:
-                assert self.ch.refused(PING, seq=seq) in (0, errno.ETIME)   # the latter: this process was stopped
+                error = self.ch.refused(PING, seq=seq)
+                if error not in (0, errno.ETIME):       # the latter: this process was stopped
+                    raise OSError(error, os.strerror(error))
                 seq, ping = seq + 1, now + 0.2
             if self.reap and now >= reap:
                 self.ch.refused(REAP, seq=seq, count=1 << 40)
