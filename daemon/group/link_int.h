@@ -67,6 +67,10 @@ bool ddr_link_used_by_other(const struct ddr_link *l, const struct ddr_rider *r)
 
 /* What a node has not done that owes this: a sentence without its subject. A later release may know more kinds. */
 const char *ddr_link_debt_what(enum ddr_debt_kind kind);
+/* link_votes.c. The quorum service and the group have the same membership. */
+bool ddr_link_same_ring(const struct ddr_link *l);
+/* Asks for the votes, if a verdict may need them soon. */
+void ddr_link_ask_votes(struct ddr_link *l);
 /* How long nodes of the array may owe something, as this node has it set (ms; 0: for ever). @ctx: the link. */
 uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16]);
 /* Are the votes known now by which a verdict on @p can be judged? They are filled in. */

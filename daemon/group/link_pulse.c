@@ -32,46 +32,6 @@ static bool no_slot(const struct ddr_link *l, uint32_t node)
 	return true;
 }
 
-/* The quorum service and the group have the same membership. */
-static bool same_ring(const struct ddr_link *l)
-{
-	const struct ddr_quorum *q = ddr_corosync_quorum(l->d->corosync);
-
-	return l->group.ring_known && !l->group.held && q->quorate && ddr_link_ring(&q->ring) == l->group.ring;
-}
-
-/*
- * The votes are asked for before a verdict needs them, at each pulse from the third one on that comes back since a process was heard (votes.h), and while a node
- * owes something for which it may be declared dead later. If the membership changes afterwards, the answer does not count: a verdict that was sent by it is
- * delivered in another ring, and is void.
- */
-static void ask_votes(struct ddr_link *l)
-{
-	struct ddr_node_verdict v = { 0 };
-
-	if (!(ddr_verdict_near(&l->group) || ddr_owes_near(&l->group, ddr_link_owe_limit, l)) || !same_ring(l))
-		return;
-	ddr_verdict_voters(&l->group, &v);
-	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &v);
-}
-
-uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16])
-{
-	struct ddr_link *l = ctx;
-	uint64_t ms = l->d->conf.tune.io_timeout_ms;
-
-	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
-		if (l->rider[i] && memcmp(l->group.array[i].ride.uuid, uuid, 16) == 0)
-			ms = l->rider[i]->events->io_timeout(l->rider[i]->ctx);
-	return (uint32_t)ddr_conf_owe_ms(&l->d->conf, ms);
-}
-
-bool ddr_link_votes(struct ddr_link *l, struct ddr_node_verdict *v)
-{
-	ddr_verdict_voters(&l->group, v);
-	return same_ring(l) && ddr_votes_known(&l->votes, l->group.ring, v);
-}
-
 #define CRIME_TEXT	256u
 
 /* Why the process is accused, or was excluded. @owed: NULL: for silence. */
@@ -148,7 +108,7 @@ void ddr_link_pulse_back(struct ddr_link *l)
 	if (!sent_ms || l->group.pulse_away)
 		return;
 	l->pulse_ms = 0;
-	if (same_ring(l) && ddr_still_heard(&l->d->still, sent_ms))
+	if (ddr_link_same_ring(l) && ddr_still_heard(&l->d->still, sent_ms))
 		qb_log(LOG_NOTICE, "no other node has declared ddraidd dead while it did not run: it serves its arrays again, after %" PRIu64 " ms",
 		       l->d->still.ran_ms - l->d->still.since_ms);
 }
@@ -164,7 +124,7 @@ static void on_pulse(void *data)
 	if (ddr_link_debts(l))
 		ddr_link_watch_later(l);
 	ddr_group_pulse(&l->group);
-	ask_votes(l);
+	ddr_link_ask_votes(l);
 	judge(l);
 	if (ddr_verdict_silent(&l->group))
 		ddr_link_watch_later(l);
