@@ -30,6 +30,7 @@
 #include "daemon/base/daemon.h"
 #include "daemon/base/pidfile.h"
 #include "daemon/ending.h"
+#include "daemon/group/ask.h"
 #include "daemon/group/corosync.h"
 #include "daemon/group/fence.h"
 #include "daemon/group/link.h"
@@ -50,6 +51,7 @@
 #define COROSYNC_CONF	"/etc/corosync/corosync.conf"	/* corosync's fixed path */
 #define CONF_FILE	SYSCONFDIR "/ddraid/ddraid.conf"
 #define TICK_MS		200u
+#define LEAVE_MS	2000u	/* at the end: for corosync's answer to our leave, without which it may drop what was sent last */
 #define STACK_BYTES	(512u << 10)	/* of the thread that writes the log */
 #define LEAST_FILES	64u	/* descriptors: 13 for the daemon without any array, and those that libqb opens for each client */
 #define LOOK_REST_MS	10000u	/* between two looks at the schedule of verify while nothing happens */
@@ -495,7 +497,9 @@ static int open_cluster(struct ddr_daemon *d)
 
 	if (!d->transport->cluster)
 		return 0;
-	ret = ddr_corosync_open(&d->corosync, d->loop);
+	ret = ddr_asks_open(&d->asks, d->loop);
+	if (ret == 0)
+		ret = ddr_corosync_open(&d->corosync, d->loop, d->asks);
 	return ret ? ret : ddr_fence_open(d->fence, d->loop);
 }
 
@@ -552,6 +556,7 @@ static int serve(struct process *p)
 	ddr_link_close(d);
 	ddr_corosync_close(d->corosync);
 	ddr_ident_close(&d->ident);
+	ddr_asks_close(d->asks, LEAVE_MS);
 	return 0;
 }
 

@@ -26,6 +26,7 @@
 
 struct ddr_kctl;
 struct ddr_ipcs;
+struct ddr_asks;
 struct ddr_corosync;
 struct ddr_link;
 struct ddr_fence;
@@ -69,7 +70,8 @@ struct ddr_daemon {
 	struct ddr_ident ident;
 	struct ddr_still still;
 	const struct ddr_transport_ops *transport;
-	struct ddr_corosync *corosync;	/* NULL with another transport */
+	struct ddr_asks *asks;		/* questions to corosync; NULL with another transport */
+	struct ddr_corosync *corosync;	/* the same */
 	struct ddr_link *link;		/* the same; NULL until an array has joined its group */
 	struct ddr_fence *fence;	/* the same */
 	struct ddr_kctl *kctl;

@@ -74,3 +74,17 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	close(w->event_fd);
 	return ret;
 }
+
+bool ddr_worker_end(struct ddr_worker *w, unsigned int ms)
+{
+	struct pollfd p = { .fd = w->event_fd, .events = POLLIN };
+	int n;
+
+	do {
+		n = poll(&p, 1, (int)ms);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		return false;
+	on_done(w->event_fd, p.revents, w);
+	return true;
+}

@@ -8,6 +8,8 @@
 #ifndef DDR_DAEMON_WORKER_H
 #define DDR_DAEMON_WORKER_H
 
+#include <stdbool.h>
+
 #include <qb/qbloop.h>
 
 struct ddr_worker {
@@ -22,6 +24,12 @@ struct ddr_worker {
 
 /* 0, or a negative errno (then done() is not called). */
 int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop);
+
+/*
+ * The loop does not run any more, and the daemon ends: waits until the thread has ended, @ms at most, and calls done(). False: it has not, and what it uses is
+ * its own until the process has ended.
+ */
+bool ddr_worker_end(struct ddr_worker *w, unsigned int ms);
 
 /* The structure that contains the worker as its member @field. */
 #define ddr_worker_of(w, type, field)	((type *)(void *)((char *)(w) - offsetof(type, field)))

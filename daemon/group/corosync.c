@@ -1,47 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The connection to corosync. See corosync.h.
+ * The connection to corosync. See corosync.h. Whatever waits for corosync's answer is in corosync_call.c, and a thread calls it (ask.h).
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <corosync/cmap.h>
-#include <corosync/cpg.h>
 #include <corosync/quorum.h>
 #include <qb/qblog.h>
 
 #include "daemon/group/corosync.h"
+#include "daemon/group/nodes.h"
 
 #define RETRY_MS	1000u
 
-struct node_name {
-	uint32_t node;		/* 0: unused entry */
-	bool old;		/* of an earlier connection: asked again, and kept if the list does not have the node any more */
-	char name[DDR_COROSYNC_NAME_LEN];	/* empty: it is listed without a name */
+/* A connection, with all that is to be known when it begins. */
+struct connection {
+	struct ddr_ask ask;		/* its beginning, and its end */
+	struct ddr_asks *asks;
+	struct ddr_corosync *c;		/* NULL: nobody wants it any more. The loop's, as is @asks; the rest is the thread's while it connects */
+	void *ctx;			/* for on_quorum() */
+	struct ddr_nodes_reading *list;
+	cs_error_t result;
+	uint32_t node;
+	struct ddr_corosync_reports reports;
 };
 
 struct ddr_corosync {
 	qb_loop_t *loop;
+	struct ddr_asks *asks;
 	struct qb_list_head listeners;
 	qb_loop_timer_handle timer;
-	bool connected;
+	struct connection *asked;	/* is being made; NULL: none is */
+	struct connection *on;		/* there is one */
 	bool told;		/* quorum is known */
 	uint64_t epoch;
 	uint32_t node;
-	uint32_t listed;	/* nodes in the list of corosync.conf when it was last read; 0: it has none */
-	quorum_handle_t quorum;
-	int fd;
 	struct ddr_quorum word;
 	const char *error;
-	struct node_name names[DDR_COROSYNC_NODES];
+	char late[DDR_ASK_TEXT];	/* the same, while corosync does not answer */
+	struct ddr_nodes nodes;
 };
 
 static void try_connect(void *data);
-static void learn_names(struct ddr_corosync *c);
 
 static void tell(struct ddr_corosync *c)
 {
@@ -61,15 +66,38 @@ static void retry_later(struct ddr_corosync *c)
 		       "ddraidd; the arrays stay up");
 }
 
+/* ---- the end of a connection ------------------------------------------------------ */
+
+static void run_end(struct ddr_ask *a)
+{
+	ddr_corosync_end_reports(&ddr_ask_of(a, struct connection, ask)->reports);
+}
+
+static void on_ended(struct ddr_ask *a)
+{
+	free(ddr_ask_of(a, struct connection, ask));
+}
+
+/* The connection stands, and the loop does not use it. */
+static void end_connection(struct ddr_asks *asks, struct connection *k)
+{
+	k->ask = (struct ddr_ask){ .run = run_end, .done = on_ended, .what = "close a connection" };
+	ddr_asks_put_first(asks, &k->ask);
+}
+
 static void disconnect(struct ddr_corosync *c, const char *why)
 {
-	if (!c->connected)
+	ddr_nodes_stop(&c->nodes);
+	if (!c->on)
 		return;
-	qb_loop_poll_del(c->loop, c->fd);
-	quorum_finalize(c->quorum);
-	c->connected = c->told = c->word.quorate = false;
+	qb_loop_poll_del(c->loop, c->on->reports.fd);
+	end_connection(c->asks, c->on);
+	c->on = NULL;
+	c->told = c->word.quorate = false;
 	c->error = why;
 }
+
+/* ---- quorum --------------------------------------------------------------------- */
 
 static void on_quorum(quorum_handle_t handle, uint32_t quorate, struct quorum_ring_id ring, uint32_t n,
 		      const uint32_t *members)
@@ -98,10 +126,8 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	cs_error_t ret = CS_OK;
 
 	(void)fd;
-	if (!(revents & (POLLERR | POLLHUP | POLLNVAL))) {
-		ret = quorum_dispatch(c->quorum, CS_DISPATCH_ALL);
-		learn_names(c);
-	}
+	if (!(revents & (POLLERR | POLLHUP | POLLNVAL)))
+		ret = quorum_dispatch(c->on->reports.handle, CS_DISPATCH_ALL);
 	if (revents & (POLLERR | POLLHUP | POLLNVAL) || (ret != CS_OK && ret != CS_ERR_TRY_AGAIN)) {
 		qb_log(LOG_ERR, "the connection to corosync was lost; this node is no longer in the cluster");
 		disconnect(c, "corosync is not running on this node; systemctl start corosync");
@@ -111,109 +137,93 @@ static int32_t on_readable(int32_t fd, int32_t revents, void *data)
 	return 0;
 }
 
-/* This node's id, through a connection that is closed again. */
-static cs_error_t ask_node(uint32_t *node)
-{
-	cpg_callbacks_t none = { 0 };
-	unsigned int id;
-	cpg_handle_t h;
-	cs_error_t ret = cpg_initialize(&h, &none);
+/* ---- the beginning of a connection ------------------------------------------------ */
 
-	if (ret != CS_OK)
-		return ret;
-	ret = cpg_local_get(h, &id);
-	if (ret == CS_OK)
-		*node = id;
-	cpg_finalize(h);
-	return ret;
+static void run_connect(struct ddr_ask *a)
+{
+	struct connection *k = ddr_ask_of(a, struct connection, ask);
+
+	k->result = ddr_corosync_ask_node(&k->node);
+	if (k->result == CS_OK)
+		k->result = ddr_nodes_read(k->list);
+	if (k->result == CS_OK)
+		k->result = ddr_corosync_ask_reports(&k->reports, on_quorum, k->ctx);
 }
 
-/* The number of nodes in corosync's list; each entry has an address. 0: there is no such list. */
-static cs_error_t ask_listed(uint32_t *listed)
+/* It is not wanted, or did not come about. */
+static void drop(struct connection *k)
 {
-	char key[CMAP_KEYNAME_MAXLEN + 1];
-	cmap_iter_handle_t iter;
-	cmap_value_types_t type;
-	unsigned int place;
-	cmap_handle_t h;
-	uint32_t n = 0;
-	size_t len;
-	int end;
-	cs_error_t ret = cmap_initialize(&h);
-
-	if (ret != CS_OK)
-		return ret;
-	ret = cmap_iter_init(h, "nodelist.node.", &iter);
-	while (ret == CS_OK) {
-		ret = cmap_iter_next(h, iter, key, &len, &type);
-		end = 0;
-		if (ret == CS_OK && sscanf(key, "nodelist.node.%u.ring0_addr%n", &place, &end) == 1 && end && key[end] == '\0')
-			n++;
-	}
-	cmap_finalize(h);
-	if (ret != CS_ERR_NO_SECTIONS)
-		return ret;
-	*listed = n;
-	return CS_OK;
+	if (k->result == CS_OK)
+		end_connection(k->asks, k);
+	else
+		free(k);
 }
 
-static cs_error_t watch_quorum(struct ddr_corosync *c)
+/* Why it cannot be used; NULL: it can. */
+static const char *fault(const struct ddr_corosync *c, const struct connection *k)
 {
-	quorum_model_v1_data_t model = { .model = QUORUM_MODEL_V1, .quorum_notify_fn = on_quorum };
-	uint32_t type = QUORUM_FREE;
-	cs_error_t ret;
+	if (c->node && k->node && k->node != c->node)
+		return "corosync gave this node another id; systemctl restart ddraidd";
+	if (k->reports.no_quorum)
+		return "corosync has no quorum; set 'provider: corosync_votequorum' in corosync.conf";
+	return k->result == CS_OK ? NULL : "corosync is not running on this node; systemctl start corosync";
+}
 
-	ret = quorum_model_initialize(&c->quorum, QUORUM_MODEL_V1, (quorum_model_data_t *)&model, &type, c);
-	if (ret != CS_OK)
-		return ret;
-	if (type != QUORUM_SET) {
-		c->error = "corosync has no quorum; set 'provider: corosync_votequorum' in corosync.conf";
-		ret = CS_ERR_NOT_SUPPORTED;
-	}
-	if (ret == CS_OK)
-		ret = quorum_fd_get(c->quorum, &c->fd);
-	if (ret == CS_OK)
-		ret = quorum_trackstart(c->quorum, CS_TRACK_CURRENT | CS_TRACK_CHANGES);
-	if (ret == CS_OK && qb_loop_poll_add(c->loop, QB_LOOP_HIGH, c->fd, POLLIN, c, on_readable))
-		ret = CS_ERR_NO_MEMORY;
-	if (ret != CS_OK)
-		quorum_finalize(c->quorum);
-	return ret;
+static void use(struct ddr_corosync *c, struct connection *k)
+{
+	c->on = k;
+	c->node = k->node;
+	c->error = "corosync has not reported yet whether this node has quorum";
+	ddr_nodes_take(&c->nodes, k->list);
+	qb_log(LOG_NOTICE, "corosync: this is node %" PRIu32, c->node);
+}
+
+static void on_connected(struct ddr_ask *a)
+{
+	struct connection *k = ddr_ask_of(a, struct connection, ask);
+	struct ddr_corosync *c = k->c;
+	const char *why = c ? fault(c, k) : NULL;
+
+	if (c)
+		c->asked = NULL;
+	if (c && !why && qb_loop_poll_add(c->loop, QB_LOOP_HIGH, k->reports.fd, POLLIN, c, on_readable))
+		why = "out of memory for the connection to corosync; this is tried again";
+	if (c && !why)
+		use(c, k);
+	ddr_nodes_free(k->list);
+	k->list = NULL;
+	if (c && !why)
+		return;
+	drop(k);
+	if (!c)
+		return;
+	if (strcmp(c->error, why) != 0)
+		qb_log(LOG_WARNING, "%s; waiting for it", why);
+	c->error = why;
+	retry_later(c);
 }
 
 static void try_connect(void *data)
 {
 	struct ddr_corosync *c = data;
-	const char *before = c->error;
-	uint32_t node = 0;
-	cs_error_t ret;
+	struct connection *k = calloc(1, sizeof(*k));
 
 	c->timer = 0;
-	c->error = "corosync is not running on this node; systemctl start corosync";
-	ret = ask_node(&node);
-	if (ret == CS_OK && c->node && node != c->node) {
-		c->error = "corosync gave this node another id; systemctl restart ddraidd";
-		ret = CS_ERR_EXIST;
-	}
-	if (ret == CS_OK)
-		ret = ask_listed(&c->listed);
-	if (ret == CS_OK)
-		ret = watch_quorum(c);
-	if (ret != CS_OK) {
-		if (strcmp(before, c->error) != 0)
-			qb_log(LOG_WARNING, "%s; waiting for it", c->error);
+	if (k)
+		k->list = ddr_nodes_new(&c->nodes);
+	if (!k || !k->list) {
+		free(k);
 		retry_later(c);
 		return;
 	}
-	c->node = node;
-	c->connected = true;
-	c->error = "corosync has not reported yet whether this node has quorum";
-	for (unsigned int i = 0; i < DDR_COROSYNC_NODES; i++)
-		c->names[i].old = true;
-	qb_log(LOG_NOTICE, "corosync: this is node %" PRIu32, c->node);
+	k->c = k->ctx = c;
+	k->asks = c->asks;
+	k->ask = (struct ddr_ask){ .run = run_connect, .done = on_connected, .what = "let ddraidd connect" };
+	c->asked = k;
+	ddr_asks_put(c->asks, &k->ask);
 }
 
-int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop)
+int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop, struct ddr_asks *asks)
 {
 	struct ddr_corosync *c = calloc(1, sizeof(*c));
 
@@ -221,7 +231,9 @@ int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop)
 	if (!c)
 		return -ENOMEM;
 	c->loop = loop;
-	c->error = "";
+	c->asks = asks;
+	c->error = "ddraidd connects to corosync";
+	c->nodes = (struct ddr_nodes){ .loop = loop, .asks = asks };
 	qb_list_init(&c->listeners);
 	try_connect(c);
 	*out = c;
@@ -233,6 +245,8 @@ void ddr_corosync_close(struct ddr_corosync *c)
 	if (!c)
 		return;
 	disconnect(c, "");
+	if (c->asked)
+		c->asked->c = NULL;
 	if (c->timer)
 		qb_loop_timer_del(c->loop, c->timer);
 	free(c);
@@ -250,7 +264,7 @@ void ddr_corosync_unlisten(struct ddr_corosync_listener *l)
 
 bool ddr_corosync_up(const struct ddr_corosync *c)
 {
-	return c->connected && c->told;
+	return c->on && c->told;
 }
 
 uint64_t ddr_corosync_epoch(const struct ddr_corosync *c)
@@ -263,13 +277,11 @@ uint32_t ddr_corosync_node(const struct ddr_corosync *c)
 	return c->node;
 }
 
-uint32_t ddr_corosync_nodes(struct ddr_corosync *c)
+uint32_t ddr_corosync_nodes(const struct ddr_corosync *c)
 {
-	if (c->connected)
-		ask_listed(&c->listed);	/* corosync can reread a changed file while it runs; if it does not answer now, the earlier number stays */
-	if (c->word.n > 1 && c->word.n > c->listed)
+	if (c->word.n > 1 && c->word.n > c->nodes.listed)
 		return c->word.n;
-	return c->listed;
+	return c->nodes.listed;
 }
 
 const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
@@ -277,130 +289,20 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c)
 	return &c->word;
 }
 
-const char *ddr_corosync_error(const struct ddr_corosync *c)
+const char *ddr_corosync_error(struct ddr_corosync *c)
 {
-	return ddr_corosync_up(c) ? "" : c->error;
+	if (ddr_corosync_up(c))
+		return "";
+	return ddr_asks_late(c->asks, c->late, sizeof(c->late)) ? c->late : c->error;
 }
 
-/* ---- names ----------------------------------------------------------------------- */
-
-/* The position of the node with this id in corosync's list; CS_ERR_NO_SECTIONS: it is not listed. Positions may have gaps. */
-static cs_error_t find_listed(cmap_handle_t h, uint32_t node, unsigned int *place)
+bool ddr_corosync_known_name(const struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
-	char key[CMAP_KEYNAME_MAXLEN + 1];
-	cmap_iter_handle_t iter;
-	cmap_value_types_t type;
-	uint32_t id = 0;
-	size_t len;
-	int end;
-	cs_error_t ret = cmap_iter_init(h, "nodelist.node.", &iter);
-
-	if (ret != CS_OK)
-		return ret;
-	while (id != node && (ret = cmap_iter_next(h, iter, key, &len, &type)) == CS_OK) {
-		end = 0;
-		if (sscanf(key, "nodelist.node.%u.nodeid%n", place, &end) != 1 || !end || key[end] != '\0')
-			continue;
-		ret = cmap_get_uint32(h, key, &id);
-		if (ret != CS_OK)
-			break;
-	}
-	cmap_iter_finalize(h, iter);
-	return ret;
-}
-
-/* Keeps the name that a place of the list has for the node, or that it has none. If corosync does not answer it is asked again later. */
-static void keep_name(cmap_handle_t h, unsigned int listed, uint32_t node, struct node_name *place)
-{
-	char key[CMAP_KEYNAME_MAXLEN + 1], *name;
-	cs_error_t ret;
-
-	snprintf(key, sizeof(key), "nodelist.node.%u.name", listed);
-	ret = cmap_get_string(h, key, &name);
-	if (ret != CS_OK && ret != CS_ERR_NOT_EXIST)
-		return;
-	*place = (struct node_name){ .node = node };
-	if (ret == CS_OK) {
-		snprintf(place->name, sizeof(place->name), "%s", name);
-		free(name);
-	}
-}
-
-static struct node_name *name_place(struct ddr_corosync *c, uint32_t node)
-{
-	for (unsigned int i = 0; i < DDR_COROSYNC_NODES; i++)
-		if (c->names[i].node == node || c->names[i].node == 0)
-			return &c->names[i];
-	return NULL;
-}
-
-static bool asked(const struct node_name *place, uint32_t node)
-{
-	return !place || (place->node == node && !place->old);
-}
-
-/* Asks for the name, unless this connection has said it. A node that could not be asked for, or that is not listed, is left as it is. */
-static const struct node_name *look_up(struct ddr_corosync *c, uint32_t node)
-{
-	struct node_name *place = node ? name_place(c, node) : NULL;	/* 0 is never a node's id */
-	unsigned int listed;
-	cmap_handle_t h;
-
-	if (asked(place, node) || !c->connected || cmap_initialize(&h) != CS_OK)
-		return place;
-	if (find_listed(h, node, &listed) == CS_OK)
-		keep_name(h, listed, node, place);
-	cmap_finalize(h);
-	return place;
-}
-
-static bool any_unasked(struct ddr_corosync *c)
-{
-	for (uint32_t i = 0; i < c->word.n; i++)
-		if (!asked(name_place(c, c->word.node[i]), c->word.node[i]))
-			return true;
-	return false;
-}
-
-/* Whoever is here is known by name when it is lost, even if it is taken out of the list then. One walk through the list, as it may be long. */
-static void learn_names(struct ddr_corosync *c)
-{
-	char key[CMAP_KEYNAME_MAXLEN + 1];
-	cmap_iter_handle_t iter;
-	cmap_value_types_t type;
-	struct node_name *place;
-	unsigned int listed;
-	cmap_handle_t h;
-	uint32_t id;
-	size_t len;
-	int end;
-
-	if (!c->connected || !any_unasked(c) || cmap_initialize(&h) != CS_OK)
-		return;
-	if (cmap_iter_init(h, "nodelist.node.", &iter) == CS_OK) {
-		while (cmap_iter_next(h, iter, key, &len, &type) == CS_OK) {
-			end = 0;
-			if (sscanf(key, "nodelist.node.%u.nodeid%n", &listed, &end) != 1 || !end || key[end] != '\0' ||
-			    cmap_get_uint32(h, key, &id) != CS_OK || id == 0)
-				continue;
-			place = name_place(c, id);
-			if (!asked(place, id))
-				keep_name(h, listed, id, place);
-		}
-		cmap_iter_finalize(h, iter);
-	}
-	cmap_finalize(h);
-}
-
-bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
-{
-	const struct node_name *place = look_up(c, node);
-
-	snprintf(buf, size, "%s", place && place->node == node ? place->name : "");
+	snprintf(buf, size, "%s", ddr_nodes_name(&c->nodes, node));
 	return *buf != '\0';
 }
 
-const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
+const char *ddr_corosync_name(const struct ddr_corosync *c, uint32_t node, char *buf, size_t size)
 {
 	if (!ddr_corosync_known_name(c, node, buf, size))
 		snprintf(buf, size, "node %" PRIu32, node);

@@ -3,7 +3,7 @@
  * This node's connection to corosync: its id, the names of nodes, and quorum with its ring. There is one for the daemon; every
  * array's transport listens to it.
  *
- * Without corosync it tries again every second. It must never: sleep, or call a listener from within a call of ours.
+ * Without corosync it tries again every second. It must never: let the loop wait for corosync, or call a listener from within a call of ours.
  *
  * All functions belong to the loop's thread.
  */
@@ -16,6 +16,7 @@
 #include <qb/qblist.h>
 #include <qb/qbloop.h>
 
+#include "daemon/group/ask.h"
 #include "lib/cluster/sm.h"
 
 #define DDR_COROSYNC_NODES	DDR_SM_MAX_QUORUM	/* of a cluster, with or without arrays; a larger cluster counts as not quorate */
@@ -36,8 +37,8 @@ struct ddr_corosync_listener {
 	void *ctx;
 };
 
-/* Connects, now or as soon as corosync answers. 0, or a negative errno. */
-int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop);
+/* Connects as soon as corosync answers. 0, or a negative errno. */
+int ddr_corosync_open(struct ddr_corosync **out, qb_loop_t *loop, struct ddr_asks *asks);
 void ddr_corosync_close(struct ddr_corosync *c);
 void ddr_corosync_listen(struct ddr_corosync *c, struct ddr_corosync_listener *l);
 void ddr_corosync_unlisten(struct ddr_corosync_listener *l);
@@ -52,7 +53,7 @@ uint32_t ddr_corosync_node(const struct ddr_corosync *c);
  * The number of nodes in the cluster: by its current list, or those that are present, if these are more. 1: there is definitely no
  * other one; 0: unknown, since there is no list of nodes.
  */
-uint32_t ddr_corosync_nodes(struct ddr_corosync *c);
+uint32_t ddr_corosync_nodes(const struct ddr_corosync *c);
 /* The last report of the quorum service. */
 struct ddr_quorum {
 	bool quorate;
@@ -65,13 +66,13 @@ const struct ddr_quorum *ddr_corosync_quorum(const struct ddr_corosync *c);
 
 /*
  * The name of a node in corosync.conf, or the last one that it had there while this node was connected. False: none is known, and @buf is
- * empty. Asks corosync the first time.
+ * empty. The list is read when the node connects, and whenever it changes.
  */
-bool ddr_corosync_known_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
+bool ddr_corosync_known_name(const struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
 /* The same, or "node ID". Returns @buf. */
-const char *ddr_corosync_name(struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
+const char *ddr_corosync_name(const struct ddr_corosync *c, uint32_t node, char *buf, size_t size);
 /* Why it is not up: one sentence; "" if it is up. */
-const char *ddr_corosync_error(const struct ddr_corosync *c);
+const char *ddr_corosync_error(struct ddr_corosync *c);
 
 /*
  * corosync_conf.c: does a node with this corosync.conf belong to a cluster? Not if the file does not exist, nor if it lists a single

@@ -7,10 +7,8 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <corosync/cpg.h>
@@ -22,7 +20,8 @@
 #include "lib/wire/msg.h"
 
 #define GROUP		"ddraid"
-#define RETRY_MS	5u	/* pause before a queue that corosync did not accept, or a join, is tried again */
+#define RETRY_MS	5u	/* pause before a queue that corosync did not accept is tried again */
+#define JOIN_MS		20u	/* likewise a join */
 #define BATCH		64u	/* deliveries in one round of the loop */
 #define LINES		5u	/* log messages about dropped messages in a minute */
 
@@ -48,8 +47,8 @@ static void close_handle(struct ddr_link *l)
 	ddr_link_stop_timer(l, &l->pulse);
 	ddr_votes_forget(&l->votes);
 	ddr_link_debts_end(l);
-	qb_loop_poll_del(l->d->loop, l->fd);
-	cpg_finalize(l->handle);
+	ddr_cpg_close(l->cpg);
+	l->cpg = NULL;
 }
 
 /* The group is lost, for all arrays. */
@@ -71,8 +70,7 @@ static void lose(struct ddr_link *l, const char *why)
 /* False: corosync did not take it; it is tried again. */
 static bool send_one(struct ddr_link *l, uint8_t *msg, size_t len)
 {
-	struct iovec iov = { .iov_base = msg, .iov_len = len };
-	cs_error_t ret = cpg_mcast_joined(l->handle, CPG_TYPE_AGREED, &iov, 1);
+	cs_error_t ret = ddr_cpg_send(l->cpg, msg, len);
 
 	if (ret != CS_OK)
 		retry_later(l);
@@ -223,20 +221,15 @@ static void on_message(cpg_handle_t handle, const struct cpg_name *name, uint32_
 	}
 }
 
-static int32_t on_readable(int32_t fd, int32_t revents, void *data)
+static void on_readable(void *ctx, bool gone)
 {
-	struct ddr_link *l = data;
-	cs_error_t ret = CS_OK;
+	struct ddr_link *l = ctx;
 	bool before = ddr_link_begin_calls(l);
 
-	(void)fd;
-	for (unsigned int i = 0; i < BATCH && ret == CS_OK && l->open; i++)
-		ret = cpg_dispatch(l->handle, CS_DISPATCH_ONE_NONBLOCKING);
-	if (l->open && ((ret != CS_OK && ret != CS_ERR_TRY_AGAIN) || revents & (POLLERR | POLLHUP | POLLNVAL)))
+	if ((!ddr_cpg_dispatch(l->cpg, BATCH) || gone) && l->open)
 		lose(l, "the connection to corosync was lost");
 	ddr_link_flush(l);
 	ddr_link_end_calls(l, before);
-	return 0;
 }
 
 /* Quorum has changed, or corosync is gone. */
@@ -270,26 +263,15 @@ static void on_stored(void *ctx)
 
 /* ---- joining and leaving --------------------------------------------------------- */
 
-/*
- * While corosync synchronises the group it refuses joins: the timer tries again. It also does so after any other error: no array is served
- * without the group, and nothing else would try.
- */
-static void try_join(struct ddr_link *l)
+static void on_joined(void *ctx)
 {
-	struct cpg_name name = { .length = sizeof(GROUP) - 1, .value = GROUP };
-	cs_error_t ret = cpg_join(l->handle, &name);
+	struct ddr_link *l = ctx;
+	bool before = ddr_link_begin_calls(l);
 
-	if (ret == CS_OK) {
-		l->joined = true;
-		l->refusal = CS_OK;
-		return;
-	}
-	/* EXIST: an earlier connection of ours is still being closed */
-	if (ret != CS_ERR_TRY_AGAIN && ret != CS_ERR_EXIST && ret != l->refusal) {
-		qb_log(LOG_ERR, "corosync refuses to join the group " GROUP ": error %d; retrying", ret);
-		l->refusal = ret;
-	}
-	retry_later(l);
+	l->joined = true;
+	ddr_link_tell(l);
+	ddr_link_flush(l);
+	ddr_link_end_calls(l, before);
 }
 
 static void on_timer(void *data)
@@ -298,33 +280,26 @@ static void on_timer(void *data)
 	bool before = ddr_link_begin_calls(l);
 
 	l->timer = 0;
-	if (!l->joined)
-		try_join(l);
 	ddr_link_tell(l);
 	ddr_link_flush(l);
 	ddr_link_end_calls(l, before);
 }
 
-static int open_handle(struct ddr_link *l)
+/* No array is served without the group, and nothing else would try again: so the connection does, after any error (cpg.h). */
+static int open_group(struct ddr_link *l)
 {
-	cpg_model_v1_data_t model = {
-		.model = CPG_MODEL_V1, .cpg_deliver_fn = on_message, .cpg_confchg_fn = on_members,
-		.cpg_totem_confchg_fn = on_ring, .flags = CPG_MODEL_V1_DELIVER_INITIAL_TOTEM_CONF,
+	struct ddr_cpg_owner own = {
+		.loop = l->d->loop, .asks = l->d->asks, .priority = QB_LOOP_HIGH, .retry_ms = JOIN_MS,
+		.name = { .length = sizeof(GROUP) - 1, .value = GROUP },
+		.model = {
+			.model = CPG_MODEL_V1, .cpg_deliver_fn = on_message, .cpg_confchg_fn = on_members,
+			.cpg_totem_confchg_fn = on_ring, .flags = CPG_MODEL_V1_DELIVER_INITIAL_TOTEM_CONF,
+		},
+		.largest = DDR_NODE_MSG_MAX > DDR_SM_MSG_MAX ? DDR_NODE_MSG_MAX : DDR_SM_MSG_MAX,
+		.joined = on_joined, .readable = on_readable, .ctx = l,
 	};
-	uint32_t max = 0;
-	int ret = 0;
 
-	if (cpg_model_initialize(&l->handle, CPG_MODEL_V1, (cpg_model_data_t *)&model, l) != CS_OK)
-		return -ENOTCONN;
-	if (cpg_fd_get(l->handle, &l->fd) != CS_OK || cpg_max_atomic_msgsize_get(l->handle, &max) != CS_OK)
-		ret = -ENOTCONN;
-	else if (max < DDR_NODE_MSG_MAX || max < DDR_SM_MSG_MAX)
-		ret = -EMSGSIZE;
-	else if (qb_loop_poll_add(l->d->loop, QB_LOOP_HIGH, l->fd, POLLIN, l, on_readable))
-		ret = -EIO;
-	if (ret)
-		cpg_finalize(l->handle);
-	return ret;
+	return ddr_cpg_open(&l->cpg, &own);
 }
 
 /* The group of the array's own has changed. */
@@ -341,12 +316,13 @@ static void on_presence(void *data)
 
 static int connect_link(struct ddr_link *l)
 {
-	int ret = open_handle(l);
+	int ret = ddr_corosync_up(l->d->corosync) ? open_group(l) : -ENOTCONN;
 
 	if (ret)
 		return ret;
 	l->open = true;
 	l->pulse_ms = 0;
+	l->away = 0;
 	ddr_still_watch(&l->d->still);
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
@@ -355,7 +331,6 @@ static int connect_link(struct ddr_link *l)
 	l->outs = 0;
 	ddr_group_machine(&l->group, l->d->ident.id.machine);
 	ddr_link_cluster_begin(l, on_stored);
-	try_join(l);
 	ddr_link_pulse(l);
 	return 0;
 }
@@ -386,7 +361,7 @@ int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[
 	ret = l->open ? 0 : connect_link(l);
 	if (ret)
 		return ret;
-	ret = ddr_presence_open(&r->presence, d->loop, uuid, on_presence, l);
+	ret = ddr_presence_open(&r->presence, d->loop, d->asks, uuid, on_presence, l);
 	if (ret)
 		return ret;
 	r->array = ddr_group_ride(&l->group, uuid);

@@ -21,6 +21,8 @@ struct ddr_link;
 enum ddr_link_wait_kind {
 	DDR_LINK_WAIT_NOTHING = 0,
 	DDR_LINK_WAIT_STILL,		/* this process stood still, and no pulse that it sent since has come back in a quorate view */
+	DDR_LINK_WAIT_COROSYNC,		/* corosync does not answer this daemon */
+	DDR_LINK_WAIT_RETURN,		/* what this node sent last has not come back for long */
 	DDR_LINK_WAIT_GROUP,		/* corosync has not let this node into the group of the daemons, or not said who is in it */
 	DDR_LINK_WAIT_ECHO,		/* what this node sends does not come back */
 	DDR_LINK_WAIT_HELLO,		/* a process has not said hello; before that nothing starts */

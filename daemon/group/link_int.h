@@ -10,6 +10,7 @@
 #include <qb/qbloop.h>
 
 #include "daemon/group/corosync.h"
+#include "daemon/group/cpg.h"
 #include "daemon/group/link.h"
 #include "daemon/group/votes.h"
 #include "lib/node/debt.h"
@@ -17,24 +18,24 @@
 struct ddr_link {
 	struct ddr_daemon *d;
 	struct ddr_corosync_listener listener;
-	cpg_handle_t handle;
-	int fd;
+	struct ddr_cpg *cpg;
 	uint64_t epoch;			/* of the connection to corosync */
-	bool open;			/* @handle is */
-	bool joined;			/* cpg_join() succeeded */
+	bool open;			/* the daemon takes part in the group, or is about to: @cpg is open */
+	bool joined;			/* the group was joined */
 	bool calling;			/* riders are being told something: none is freed */
 	struct ddr_rider *dead;		/* those that left meanwhile */
 	qb_loop_timer_handle timer;	/* what corosync did not take is tried again */
 	qb_loop_timer_handle silence;	/* something waits: whether it lasts is looked at again */
 	qb_loop_timer_handle pulse;
 	uint64_t pulse_ms;		/* the pulse that has not come back was sent after that; 0: none */
+	unsigned int away;		/* times that one was due since, while this daemon ran */
 	struct ddr_votes votes;
 	uint64_t outs;			/* name of the set of nodes whose daemons are excluded, as the arrays know it */
 	uint64_t line_until_ms;		/* end of the minute that is counted */
 	unsigned int lines;
 	struct ddr_debt debt[DDR_DEBT_LIST];	/* link_debt.c's: as shown last */
 	uint32_t n_debts;
-	cs_error_t refusal;		/* the last logged error of a message or of the join */
+	cs_error_t refusal;		/* the last logged error of a message */
 	bool stores;			/* the id of the cluster is being stored */
 	struct ddr_rider *rider[DDR_NODE_RIDES];
 	struct ddr_group group;
@@ -80,6 +81,8 @@ const char *ddr_link_say_why_excluded(const struct ddr_link *l);
 
 /* Pulses begin; they end with the timer. */
 void ddr_link_pulse(struct ddr_link *l);
+/* Has the last pulse not come back for seconds? */
+bool ddr_link_unreturned(const struct ddr_link *l);
 /* A message of the group was delivered. If it is our pulse, a daemon that stood still may be served again. */
 void ddr_link_pulse_back(struct ddr_link *l);
 /* Processes that were excluded since it was called last are logged, and the arrays learn that their nodes do not count for the quorum. */

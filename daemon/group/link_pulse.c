@@ -14,6 +14,8 @@
 #include "daemon/group/link_int.h"
 #include "lib/node/verdict.h"
 
+#define AWAY		3u	/* times that a pulse was due and the last one was not back: corosync needs milliseconds, and some seconds after nodes came or went */
+
 static void on_pulse(void *data);
 
 void ddr_link_pulse(struct ddr_link *l)
@@ -101,6 +103,11 @@ static void note_still(struct ddr_link *l)
 	ddr_link_watch_later(l);
 }
 
+bool ddr_link_unreturned(const struct ddr_link *l)
+{
+	return l->pulse_ms && l->away >= AWAY;
+}
+
 void ddr_link_pulse_back(struct ddr_link *l)
 {
 	uint64_t sent_ms = l->pulse_ms;
@@ -121,12 +128,13 @@ static void on_pulse(void *data)
 	l->pulse = 0;
 	note_still(l);
 	ddr_link_pulse(l);
+	l->away = l->pulse_ms ? l->away + 1 : 0;
 	if (ddr_link_debts(l))
 		ddr_link_watch_later(l);
 	ddr_group_pulse(&l->group);
 	ddr_link_ask_votes(l);
 	judge(l);
-	if (ddr_verdict_silent(&l->group))
+	if (ddr_verdict_silent(&l->group) || ddr_asks_late(l->d->asks, NULL, 0) || ddr_link_unreturned(l))
 		ddr_link_watch_later(l);
 	ddr_link_cluster(l);
 	ddr_link_flush(l);

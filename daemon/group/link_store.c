@@ -64,7 +64,7 @@ static enum ddr_cluster_step next_step(struct ddr_link *l, struct ddr_cluster_id
 	step = ddr_cluster_next(&l->group, ddr_votes_known(&l->votes, l->group.ring, &votes) ? &votes : NULL, next);
 	if (step != DDR_CLUSTER_VOTES)
 		return step;
-	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &votes);
+	ddr_votes_ask(&l->votes, l->d->asks, l->group.self.node, l->group.ring, &votes);
 	return DDR_CLUSTER_STAYS;
 }
 

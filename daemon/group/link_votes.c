@@ -25,7 +25,7 @@ void ddr_link_ask_votes(struct ddr_link *l)
 	if (!(ddr_verdict_near(&l->group) || ddr_owes_near(&l->group, ddr_link_owe_limit, l)) || !ddr_link_same_ring(l))
 		return;
 	ddr_verdict_voters(&l->group, &v);
-	ddr_votes_ask(&l->votes, l->d->loop, l->group.self.node, l->group.ring, &v);
+	ddr_votes_ask(&l->votes, l->d->asks, l->group.self.node, l->group.ring, &v);
 }
 
 uint32_t ddr_link_owe_limit(void *ctx, const uint8_t uuid[16])

@@ -90,6 +90,10 @@ static struct ddr_link_wait look(const struct ddr_link *l, unsigned int i)
 
 	if (l->d->still.held)
 		return waits_for(DDR_LINK_WAIT_STILL, NULL);
+	if (ddr_asks_late(l->d->asks, NULL, 0))
+		return waits_for(DDR_LINK_WAIT_COROSYNC, NULL);
+	if (ddr_link_unreturned(l))
+		return waits_for(DDR_LINK_WAIT_RETURN, NULL);
 	if (!l->joined || !l->group.n || l->group.held || !l->group.ring_known)
 		return waits_for(DDR_LINK_WAIT_GROUP, NULL);
 	if (silent)
@@ -137,15 +141,34 @@ static void describe_copy(const struct ddr_link *l, struct ddr_group_id id, char
 			ddr_link_describe_copy(l, &l->group.process[i], buf, size);
 }
 
+#define WHO_TEXT	(DDR_COROSYNC_NAME_LEN + 48u)
+
+static void describe_who(const struct ddr_link *l, struct ddr_group_id id, char buf[WHO_TEXT])
+{
+	char name[DDR_COROSYNC_NAME_LEN];
+
+	buf[0] = '\0';
+	if (id.node)
+		snprintf(buf, WHO_TEXT, "process %" PRIu32 " on %s (node %" PRIu32 ")", id.pid,
+			 ddr_corosync_name(l->d->corosync, id.node, name, sizeof(name)), id.node);
+}
+
+static void describe_return(const struct ddr_link *l, char *buf, size_t size)
+{
+	char when[DDR_ASK_MOMENT];
+
+	ddr_ask_moment(ddr_still_now() - l->pulse_ms, when, sizeof(when));
+	snprintf(buf, size, "corosync on this node has not delivered what ddraidd sent at %s, so what needs other nodes waits, and they may fence this one. See "
+			    "systemctl status corosync and corosync's log. If its process is stopped: kill -CONT PID; if it hangs, restart this node", when);
+}
+
 static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *buf, size_t size)
 {
 	const struct cpg_name *group = &r->presence.name;
-	char name[DDR_COROSYNC_NAME_LEN], who[DDR_COROSYNC_NAME_LEN + 48] = "";
 	struct ddr_group_id id = r->wait.id;
+	char who[WHO_TEXT];
 
-	if (id.node)
-		snprintf(who, sizeof(who), "process %" PRIu32 " on %s (node %" PRIu32 ")", id.pid,
-			 ddr_corosync_name(l->d->corosync, id.node, name, sizeof(name)), id.node);
+	describe_who(l, id, who);
 	buf[0] = '\0';
 	switch (r->wait.kind) {
 	case DDR_LINK_WAIT_NOTHING:
@@ -153,6 +176,12 @@ static void describe(const struct ddr_link *l, const struct ddr_rider *r, char *
 	case DDR_LINK_WAIT_STILL:
 		snprintf(buf, size, "ddraidd did not run for %" PRIu64 " s, so the other nodes may have declared this node dead: what needs ddraidd waits until "
 				    "corosync delivers, with quorum, what this node has sent since. See corosync-quorumtool -s", l->d->still.stood_ms / 1000);
+		break;
+	case DDR_LINK_WAIT_COROSYNC:
+		ddr_asks_late(l->d->asks, buf, size);
+		break;
+	case DDR_LINK_WAIT_RETURN:
+		describe_return(l, buf, size);
 		break;
 	case DDR_LINK_WAIT_GROUP:
 		snprintf(buf, size, "corosync has not said yet who is in the group of the daemons, so the array waits. See corosync's log; if it "
@@ -210,6 +239,12 @@ static bool same(const struct ddr_link_wait *a, const struct ddr_link_wait *b)
 	return a->kind == b->kind && a->id.node == b->id.node && a->id.pid == b->id.pid;
 }
 
+/* Has it lasted for seconds when it is noted first? */
+static bool lasts(enum ddr_link_wait_kind kind)
+{
+	return kind == DDR_LINK_WAIT_SILENT || kind == DDR_LINK_WAIT_COROSYNC || kind == DDR_LINK_WAIT_RETURN;
+}
+
 static void note(struct ddr_link *l, unsigned int i)
 {
 	struct ddr_rider *r = l->rider[i];
@@ -224,8 +259,7 @@ static void note(struct ddr_link *l, unsigned int i)
 			r->events->waits(r->ctx, NULL);
 		return;
 	}
-	if (told || now.kind == DDR_LINK_WAIT_NOTHING ||
-	    (now.kind != DDR_LINK_WAIT_SILENT && ddr_now_ms() - r->wait.since_ms < SILENT_MS))	/* that one has lasted longer already */
+	if (told || now.kind == DDR_LINK_WAIT_NOTHING || (!lasts(now.kind) && ddr_now_ms() - r->wait.since_ms < SILENT_MS))
 		return;
 	r->wait.told = true;
 	describe(l, r, text, sizeof(text));

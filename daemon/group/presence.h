@@ -15,25 +15,24 @@
 #include <corosync/cpg.h>
 #include <qb/qbloop.h>
 
+#include "daemon/group/cpg.h"
 #include "lib/node/group.h"
 
 struct ddr_presence {
 	qb_loop_t *loop;
+	struct ddr_asks *asks;
 	void (*changed)(void *ctx);	/* from the loop: the group has changed */
 	void *ctx;
 	struct cpg_name name;
-	cpg_handle_t handle;
-	int fd;
-	bool open;			/* @handle is */
+	struct ddr_cpg *cpg;
 	bool lost;			/* corosync ended an earlier connection, and the group has not been joined since */
-	qb_loop_timer_handle timer;	/* the join or the connection is tried again */
-	cs_error_t refusal;		/* the last logged error of the join */
+	qb_loop_timer_handle timer;	/* the connection is made anew */
 	unsigned int n;			/* processes of the group; 0: not known yet, or not any more */
 	struct ddr_group_id process[DDR_GROUP_PROCESSES];
 };
 
-/* Joins the group of array @uuid. 0, or a negative errno; -ENOTCONN: corosync is not running, or is just ending. */
-int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, const uint8_t uuid[16], void (*changed)(void *ctx), void *ctx);
+/* Joins the group of array @uuid. 0, or -ENOMEM. */
+int ddr_presence_open(struct ddr_presence *p, qb_loop_t *loop, struct ddr_asks *asks, const uint8_t uuid[16], void (*changed)(void *ctx), void *ctx);
 /* Leaves it. It may not be open. */
 void ddr_presence_close(struct ddr_presence *p);
 

@@ -9,12 +9,11 @@
 #include <corosync/votequorum.h>
 #include <qb/qblog.h>
 
-#include "daemon/base/worker.h"
 #include "daemon/group/votes.h"
 
 /* It belongs to the thread, and then to the loop. */
 struct ddr_votes_question {
-	struct ddr_worker worker;
+	struct ddr_ask ask;
 	struct ddr_votes *votes;		/* NULL: it is abandoned */
 	uint32_t self;
 	uint64_t ring;
@@ -22,9 +21,9 @@ struct ddr_votes_question {
 	struct ddr_node_verdict v;
 };
 
-static void run(struct ddr_worker *w)
+static void run(struct ddr_ask *a)
 {
-	struct ddr_votes_question *q = ddr_worker_of(w, struct ddr_votes_question, worker);
+	struct ddr_votes_question *q = ddr_ask_of(a, struct ddr_votes_question, ask);
 	struct votequorum_info info = { 0 };
 	votequorum_handle_t h;
 	cs_error_t ret;
@@ -45,9 +44,9 @@ static void run(struct ddr_worker *w)
 	q->answered = ret == CS_OK;
 }
 
-static void done(struct ddr_worker *w)
+static void done(struct ddr_ask *a)
 {
-	struct ddr_votes_question *q = ddr_worker_of(w, struct ddr_votes_question, worker);
+	struct ddr_votes_question *q = ddr_ask_of(a, struct ddr_votes_question, ask);
 	struct ddr_votes *v = q->votes;
 
 	if (v) {
@@ -59,7 +58,7 @@ static void done(struct ddr_worker *w)
 	free(q);
 }
 
-void ddr_votes_ask(struct ddr_votes *v, qb_loop_t *loop, uint32_t self, uint64_t ring, const struct ddr_node_verdict *of)
+void ddr_votes_ask(struct ddr_votes *v, struct ddr_asks *asks, uint32_t self, uint64_t ring, const struct ddr_node_verdict *of)
 {
 	struct ddr_votes_question *q;
 
@@ -68,17 +67,13 @@ void ddr_votes_ask(struct ddr_votes *v, qb_loop_t *loop, uint32_t self, uint64_t
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return;		/* it is asked again with the next pulse */
-	q->worker.run = run;
-	q->worker.done = done;
+	q->ask = (struct ddr_ask){ .run = run, .done = done, .what = "say how many votes the nodes have" };
 	q->votes = v;
 	q->self = self;
 	q->ring = ring;
 	q->v = *of;
 	v->asked = q;
-	if (ddr_worker_start(&q->worker, loop)) {
-		v->asked = NULL;
-		free(q);
-	}
+	ddr_asks_put(asks, &q->ask);
 }
 
 bool ddr_votes_known(const struct ddr_votes *v, uint64_t ring, struct ddr_node_verdict *of)

@@ -15,8 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <qb/qbloop.h>
-
+#include "daemon/group/ask.h"
 #include "lib/wire/node_msg.h"
 
 struct ddr_votes_question;
@@ -33,7 +32,7 @@ struct ddr_votes {
  * Asks for the votes of the nodes of @of, as a node of the cluster with the id @self; @ring: the present membership. Does nothing if a question
  * is on its way already.
  */
-void ddr_votes_ask(struct ddr_votes *v, qb_loop_t *loop, uint32_t self, uint64_t ring, const struct ddr_node_verdict *of);
+void ddr_votes_ask(struct ddr_votes *v, struct ddr_asks *asks, uint32_t self, uint64_t ring, const struct ddr_node_verdict *of);
 /* Fills in the votes of @of, those of its nodes, and its flag of two nodes. False: they are not known of this ring, or not all of them. */
 bool ddr_votes_known(const struct ddr_votes *v, uint64_t ring, struct ddr_node_verdict *of);
 /* A question that is on its way is abandoned, and nothing is known any more. */

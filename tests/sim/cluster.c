@@ -165,10 +165,10 @@ bool cluster_quorum(struct sim *s, struct node *n)
 {
 	struct ddr_input in = { .type = DDR_IN_QUORUM };
 
-	if (!n->sm || !n->quorum_due || n->stopped)
+	if (!n->sm || !n->quorum_due || n->stopped || !node_listens(s, n, true))
 		return false;
 	node_catches_up(s, n);
-	if (!n->sm || !n->quorum_due)
+	if (!n->sm || !n->quorum_due || !node_listens(s, n, true))
 		return true;
 	cluster_word(s, n, &in);
 	node_step(s, n, &in);
@@ -189,10 +189,10 @@ bool cluster_deliver(struct sim *s, struct node *n)
 	struct ddr_input in = { .type = DDR_IN_MSG };
 	static struct bus_event e;
 
-	if (!n->sm || !n->n_events || n->stopped)
+	if (!n->sm || !n->n_events || n->stopped || !node_listens(s, n, false))
 		return false;
 	node_catches_up(s, n);
-	if (!n->sm || !n->n_events)
+	if (!n->sm || !n->n_events || !node_listens(s, n, false))
 		return true;
 	e = n->events[0];
 	memmove(n->events, n->events + 1, --n->n_events * sizeof(e));

@@ -331,6 +331,14 @@ void node_group_ended(struct sim *s, struct node *n)
 	(void)n;
 }
 
+bool node_listens(const struct sim *s, const struct node *n, bool quorum)
+{
+	(void)s;
+	(void)n;
+	(void)quorum;
+	return true;
+}
+
 bool node_stands_still(const struct sim *s, const struct node *n)
 {
 	(void)s;

@@ -381,6 +381,8 @@ bool node_stands_still(const struct sim *s, const struct node *n);	/* for its ke
 bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io);	/* it does, or will as soon as it runs; and no disk has any of @io */
 void node_catches_up(struct sim *s, struct node *n);	/* with what ended before it hears what comes next */
 void node_group_ended(struct sim *s, struct node *n);	/* corosync on its machine */
+/* Does its daemon look at what the quorum service reports, or at what the group delivers? */
+bool node_listens(const struct sim *s, const struct node *n, bool quorum);
 /* A message of the node is about to get its place in the order. Does it accuse a node of owing what that has done, or could not do (rule L3)? */
 bool node_ordered(struct sim *s, struct node *n, const struct bus_message *msg);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The transport of a cluster when corosync refuses, ends, or turns this node out; and what no message of this array's daemons is. */
+#include <sys/socket.h>
+
 #include "tests/unit/transport-rig.h"
 
 /* Whatever the error: an array that has not joined serves nobody, and would wait for ever. */
@@ -15,8 +17,7 @@ static void a_join_that_is_refused_is_tried_again(void **state)
 		play.joins = errors[i];
 		assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
 		assert_true(mcast(t, 1));
-		run(60);
-		assert_true(play.tried > 1);
+		UNTIL(play.tried > 1);
 		assert_int_equal(play.sent, 0);			/* nothing is sent to a group that was not joined */
 		play.joins = CS_OK;
 		run(60);
@@ -174,6 +175,191 @@ static void a_group_may_be_left_within_an_event(void **state)
 	}
 }
 
+/* ---- corosync does not answer ------------------------------------------------------ */
+
+/*
+ * Rule L4: corosync is stopped, or hangs, while this daemon joins the group. The loop goes on, says for what the array waits, and the array goes on when corosync
+ * does.
+ */
+static void a_join_that_is_not_answered_is_said(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.hangs = 1;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	assert_true(mcast(t, 1));
+	run(2200);
+	assert_non_null(play.hung);
+	assert_string_equal(play.waits, "");
+	play.ms += 5000;
+	run(3200);
+	assert_non_null(strstr(play.waits, "ddraidd on this node waits for corosync: it was asked to let ddraidd join a process group at "));
+	assert_non_null(strstr(play.waits, " UTC and has not answered. See systemctl status corosync"));
+	assert_int_equal(play.told_waits, 1);
+	assert_int_equal(play.sent, 0);
+	answers();
+	members(1, 1, 8);
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.sent, 1);
+	assert_string_equal(play.waits, "");
+	leave(t);
+}
+
+/* The connection to corosync ends while a question is under way, and another one is made: what is answered then is nobody's, and is closed. */
+static void an_answer_of_an_earlier_connection_is_dropped(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	for (unsigned int how = 0; how < 4; how++) {
+		bool again = how % 2;
+
+		begin(&ddr_transport_corosync);
+		play.hangs = 1 + how / 2;
+		assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+		run(20);
+		play.may_lose = true;
+		play.down = true;
+		tell_corosync();
+		assert_true(play.lost);
+		play.may_lose = play.lost = play.down = false;
+		play.epoch++;
+		t->ops->leave(t);
+		if (again)
+			assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+		answers();
+		assert_int_equal(play.open, again);
+		assert_int_equal(play.own_group[0].context != NULL, again);
+		assert_int_equal(play.tried, how / 2 + again);
+		assert_int_equal(play.told, 1);
+		if (again) {
+			members(1, 1, 8);
+			assert_int_equal(play.views, 1);
+			leave(t);
+		} else {
+			end();
+		}
+	}
+}
+
+/* A handle belongs to one thread: while one joins the group, the loop takes nothing from that connection, and finds it afterwards. */
+static void a_connection_is_not_used_while_it_joins(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	play.joins = CS_ERR_TRY_AGAIN;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	UNTIL(play.tried > 1);
+	play.hangs = 1;
+	UNTIL(play.hung);
+	play.dispatched = 0;
+	assert_int_equal(write(play.pipe[1], "", 1), 1);
+	run(60);
+	assert_int_equal(play.dispatched, 0);
+	play.joins = CS_OK;
+	answers();
+	run(60);
+	assert_true(play.dispatched > 0);
+	members(1, 1, 8);
+	assert_int_equal(play.views, 1);
+	leave(t);
+}
+
+/* An array that runs goes on: the others and it hear of each other, while its own group is to be joined again. It may end meanwhile. */
+static void an_array_goes_on_while_corosync_is_asked(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	for (unsigned int how = 0; how < 2; how++) {
+		t = join(&ddr_transport_corosync);
+		play.whole = true;
+		members(2, 1, 8);
+		play.hangs = 1;
+		own_group_ends(0);
+		UNTIL(play.hung);
+		play.ms += 5000;
+		run(3200);
+		says(2, 101);
+		assert_int_equal(play.received, 1);
+		assert_non_null(strstr(play.waits, "ddraidd on this node waits for corosync: it was asked to let ddraidd "));
+		assert_true(play.n_own > 0);			/* its pulse */
+		if (how == 1)
+			t->ops->leave(t);
+		answers();
+		run(100);
+		settled();
+		assert_int_equal(play.own_group[0].context != NULL, how == 0);
+		if (how == 1) {
+			end();
+			continue;
+		}
+		pump();
+		UNTIL(!*play.waits);
+		leave(t);
+	}
+}
+
+/* What was sent does not come back for seconds: corosync hangs without a question of ours. */
+static void a_corosync_that_delivers_nothing_is_said(void **state)
+{
+	struct ddr_transport *t = join(&ddr_transport_corosync);
+
+	(void)state;
+	members(2, 1, 8);
+	run(2200);
+	assert_true(play.n_own > 0);
+	assert_int_equal(play.told_waits, 0);
+	run(4400);
+	assert_int_equal(play.told_waits, 0);
+	run(4400);
+	assert_int_equal(play.told_waits, 1);
+	assert_non_null(strstr(play.waits, "corosync on this node has not delivered what ddraidd sent at "));
+	pump();
+	run(1200);
+	assert_string_equal(play.waits, "");
+	leave(t);
+}
+
+/*
+ * A corosync that takes nothing from its sockets: libqb sends a byte with each message, and tries it without end while the socket is full. So a message is sent
+ * only if there is room.
+ */
+static void a_full_socket_is_not_written_to(void **state)
+{
+	struct ddr_transport *t;
+	int pair[2], kept;
+	char byte = 0;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	kept = play.pipe[0];
+	play.pipe[0] = pair[0];
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	members(1, 1, 8);
+	assert_true(mcast(t, 1));
+	assert_int_equal(play.sent, 1);
+	while (write(pair[0], &byte, 1) == 1)
+		;
+	assert_true(mcast(t, 2));
+	run(60);
+	assert_int_equal(play.sent, 1);
+	assert_int_equal(play.refused, 0);
+	while (read(pair[1], &byte, 1) == 1)
+		;
+	run(60);
+	assert_int_equal(play.sent, 2);
+	play.pipe[0] = kept;
+	leave(t);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +369,12 @@ int main(void)
 		cmocka_unit_test(a_daemon_that_was_replaced_was_gone),
 		cmocka_unit_test(hostile_messages),
 		cmocka_unit_test(a_group_may_be_left_within_an_event),
+		cmocka_unit_test(a_join_that_is_not_answered_is_said),
+		cmocka_unit_test(an_answer_of_an_earlier_connection_is_dropped),
+		cmocka_unit_test(a_connection_is_not_used_while_it_joins),
+		cmocka_unit_test(an_array_goes_on_while_corosync_is_asked),
+		cmocka_unit_test(a_corosync_that_delivers_nothing_is_said),
+		cmocka_unit_test(a_full_socket_is_not_written_to),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,25 +47,45 @@ static void a_corosync_that_refuses_gets_all_that_was_taken(void **state)
 	waits_until_corosync_takes_it(CS_ERR_NO_MEMORY);
 }
 
-/* An error that ends when corosync is back is distinguished from one that does not. */
+/* Without corosync an array does not join, and begins anew. */
 static void a_join_says_that_there_is_no_corosync(void **state)
 {
 	struct ddr_transport *t;
 
 	(void)state;
 	begin(&ddr_transport_corosync);
-	play.opens = CS_ERR_LIBRARY;
+	play.down = true;
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
-	play.opens = CS_ERR_TRY_AGAIN;			/* it is being started, or ends */
-	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
-	play.opens = CS_OK;
-	play.asked = CS_ERR_LIBRARY;			/* corosync went away in between */
-	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -ENOTCONN);
-	play.asked = CS_OK;
-	play.largest = DDR_SM_MSG_MAX - 1;
-	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), -EMSGSIZE);
 	assert_null(t);
 	end();
+}
+
+/* Corosync is there, but has no room for a connection, or ends it at once, or takes no message of that length: this is tried again until it is otherwise. */
+static void a_connection_is_tried_again(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		struct ddr_transport *t;
+
+		(void)state;
+		begin(&ddr_transport_corosync);
+		play.opens = i == 0 ? CS_ERR_LIBRARY : i == 1 ? CS_ERR_TRY_AGAIN : CS_OK;
+		play.asked = i == 2 ? CS_ERR_LIBRARY : CS_OK;
+		play.largest = i == 3 ? DDR_SM_MSG_MAX - 1 : 1u << 20;
+		assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+		run(1200);
+		assert_int_equal(play.tried, 0);
+		assert_int_equal(play.open, 0);
+		assert_string_equal(play.waits, "");
+		lasts();
+		assert_non_null(strstr(play.waits, "corosync has not said yet who is in the group of the daemons"));
+		play.opens = play.asked = CS_OK;
+		play.largest = 1u << 20;
+		UNTIL(play.tried && play.own_group[0].context);
+		assert_int_equal(play.open, 1);
+		members(1, 1, 8);
+		assert_int_equal(play.views, 1);
+		leave(t);
+	}
 }
 
 static void messages_to_oneself_wait_for_the_loop(void **state)
@@ -104,7 +124,7 @@ static void a_daemon_of_another_release_is_told(void **state)
 	t->ops->leave(t);
 	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
 	run(60);
-	assert_int_equal(play.foreign, 2);		/* also to an array that comes later, and from the loop */
+	assert_true(play.foreign > 1);			/* also to an array that comes later, and from the loop */
 	play.calls.cpg_confchg_fn(1, NULL, list, 1, list + 1, 1, NULL, 0);
 	pump();
 	assert_int_equal(play.views, 1);
@@ -432,6 +452,7 @@ int main(void)
 		cmocka_unit_test(a_busy_corosync_gets_all_that_was_taken),
 		cmocka_unit_test(a_corosync_that_refuses_gets_all_that_was_taken),
 		cmocka_unit_test(a_join_says_that_there_is_no_corosync),
+		cmocka_unit_test(a_connection_is_tried_again),
 		cmocka_unit_test(messages_to_oneself_wait_for_the_loop),
 		cmocka_unit_test(arrays_share_one_connection),
 		cmocka_unit_test(who_uses_the_array_is_waited_for),

@@ -25,6 +25,7 @@ static struct {
 } play;
 
 static qb_loop_t *loop;
+static struct ddr_asks *asks;
 
 cs_error_t votequorum_initialize(votequorum_handle_t *handle, votequorum_callbacks_t *callbacks)
 {
@@ -100,7 +101,7 @@ static void an_answer_is_of_its_ring_and_nodes(void **state)
 	of = *nodes(1, 9);
 	assert_false(ddr_votes_known(&v, 5, &of));
 	corosync_answers(3);
-	ddr_votes_ask(&v, loop, 2, 5, nodes(1, 9));
+	ddr_votes_ask(&v, asks, 2, 5, nodes(1, 9));
 	wait_for(&v);
 	assert_false(ddr_votes_known(&v, 6, &of));
 	assert_true(ddr_votes_known(&v, 5, &of));
@@ -114,18 +115,18 @@ static void an_answer_is_of_its_ring_and_nodes(void **state)
 	assert_false(ddr_votes_known(&v, 5, &of));
 	play.two_node = true;
 	corosync_answers(3);
-	ddr_votes_ask(&v, loop, 2, 6, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 6, nodes(1, 3));
 	wait_for(&v);
 	assert_true(ddr_votes_known(&v, 6, &of));
 	assert_int_equal(of.flags, DDR_VERDICT_TWO_NODE | DDR_VERDICT_NO_SLOT);
 	assert_int_equal(of.node[1].votes, 3);
 	play.eighth = CS_ERR_TRY_AGAIN;
 	corosync_answers(3);
-	ddr_votes_ask(&v, loop, 2, 6, nodes(1, 8));
+	ddr_votes_ask(&v, asks, 2, 6, nodes(1, 8));
 	wait_for(&v);
 	assert_false(ddr_votes_known(&v, 6, &of));
 	play.init = CS_ERR_LIBRARY;
-	ddr_votes_ask(&v, loop, 2, 6, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 6, nodes(1, 3));
 	wait_for(&v);
 	assert_false(ddr_votes_known(&v, 6, &of));
 	play.init = play.eighth = CS_OK;
@@ -141,10 +142,10 @@ static void the_loop_does_not_wait_for_corosync(void **state)
 
 	(void)state;
 	corosync_answers(3);
-	ddr_votes_ask(&v, loop, 2, 5, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 5, nodes(1, 3));
 	wait_for(&v);
-	ddr_votes_ask(&v, loop, 2, 5, nodes(1, 3));
-	ddr_votes_ask(&v, loop, 2, 5, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 5, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 5, nodes(1, 3));
 	loop_runs(20);
 	assert_non_null(v.asked);
 	assert_true(ddr_votes_known(&v, 5, &of));
@@ -161,11 +162,11 @@ static void a_question_is_abandoned(void **state)
 	struct ddr_votes v = { 0 };
 
 	(void)state;
-	ddr_votes_ask(&v, loop, 2, 5, nodes(1, 3));
+	ddr_votes_ask(&v, asks, 2, 5, nodes(1, 3));
 	ddr_votes_forget(&v);
 	assert_null(v.asked);
 	corosync_answers(3);
-	ddr_votes_ask(&v, loop, 2, 6, nodes(3, 4));
+	ddr_votes_ask(&v, asks, 2, 6, nodes(3, 4));
 	corosync_answers(3);
 	wait_for(&v);
 	of = *nodes(3, 4);
@@ -189,7 +190,10 @@ int main(void)
 	sem_init(&play.goes_on, 0, 0);
 	play.init = play.eighth = CS_OK;
 	loop = qb_loop_create();
+	if (ddr_asks_open(&asks, loop))
+		return 1;
 	ret = cmocka_run_group_tests(tests, NULL, NULL);
+	ddr_asks_close(asks, 0);
 	qb_loop_destroy(loop);
 	return ret;
 }

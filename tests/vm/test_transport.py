@@ -9,7 +9,7 @@ import pytest
 from ddvm.config import TOP, stage_dir
 
 UUID = "5d2f4a3e-94a1-4a57-9c8e-1d60e5f7a001"
-SOURCES = ["tests/vm/probe/transport.c", "daemon/group/transport_corosync.c", "daemon/group/link.c", "daemon/group/link_debt.c", "daemon/group/link_pulse.c", "daemon/group/link_tell.c", "daemon/group/link_votes.c", "daemon/group/link_wait.c", "daemon/group/presence.c", "daemon/group/corosync.c", "daemon/group/link_store.c", "daemon/group/votes.c", "daemon/base/ident.c", "daemon/base/ident_file.c",
+SOURCES = ["tests/vm/probe/transport.c", "daemon/group/transport_corosync.c", "daemon/group/link.c", "daemon/group/link_debt.c", "daemon/group/link_pulse.c", "daemon/group/link_tell.c", "daemon/group/link_votes.c", "daemon/group/link_wait.c", "daemon/group/presence.c", "daemon/group/ask.c", "daemon/group/corosync.c", "daemon/group/corosync_call.c", "daemon/group/cpg.c", "daemon/group/nodes.c", "daemon/group/link_store.c", "daemon/group/votes.c", "daemon/base/ident.c", "daemon/base/ident_file.c",
            "daemon/base/worker.c"]
 LIBRARIES = ["-lcpg", "-lquorum", "-lvotequorum", "-lcmap", "-lqb", "-luuid", "-lisal"]
 MESSAGES = 500

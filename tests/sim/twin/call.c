@@ -100,6 +100,7 @@ bool twin_ready(int fd, int events)
 	case FILE_EVENT: return events == POLLIN && (f->count || f->ended);
 	case FILE_CONTROL: return events == POLLIN && (f->n_rec || f->ended);
 	case FILE_CHANNEL: return twin_channel_ready(f, events);
+	case FILE_LIST: return events == POLLIN && (f->ended || twin_list_changed(f));
 	case FILE_QUIET: return events == POLLIN && (f->ended || f->count);
 	case FILE_DISK: return false;
 	}

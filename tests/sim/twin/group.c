@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The twin of corosync's libraries: groups and quorum as cluster.c has them, and a list with all nodes in it. */
-#include <stdio.h>
-#include <stdlib.h>
+/* The twin of corosync's libraries: groups, quorum and votes as cluster.c has them. list.c has the list of nodes. */
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <corosync/cmap.h>
 #include <corosync/cpg.h>
 #include <corosync/quorum.h>
 #include <corosync/votequorum.h>
@@ -16,9 +13,25 @@
 #include "twin.h"
 
 /* Corosync does not run here, or its sockets have no room (/dev/shm is full). */
-static bool refused(void)
+bool twin_corosync_refused(void)
 {
 	return me->n->deaf || twin_fails(CALL_CONNECT);
+}
+
+#define LINGERS	16u	/* one call in so many */
+
+/*
+ * A call that waits for corosync's answer, which may take seconds; meanwhile the world goes on. It is chosen by the time alone, since a tape need not have the
+ * draws of a seed.
+ */
+void twin_corosync_waits(void)
+{
+	uint64_t now = me->s->now;
+
+	if (!twin_in_thread())
+		sim_violation(me->s, "rule L4: the loop of node %u waits for corosync", me->n->id);
+	if (now / 10 % LINGERS == 0)
+		twin_sleep(twin_ms(me) + 100 + now % 70 * 100);
 }
 
 /* Did it end after that descriptor was opened? From now on the daemon knows. */
@@ -57,7 +70,8 @@ static void heard(const struct ddr_input *in)
 cs_error_t cpg_initialize(cpg_handle_t *handle, cpg_callbacks_t *callbacks)
 {
 	(void)callbacks;
-	if (refused())
+	twin_corosync_waits();
+	if (twin_corosync_refused())
 		return CS_ERR_LIBRARY;
 	*handle = 1;
 	return CS_OK;
@@ -73,7 +87,8 @@ cs_error_t cpg_local_get(cpg_handle_t handle, unsigned int *node)
 cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_model_data_t *data, void *context)
 {
 	(void)model;
-	if (refused())
+	twin_corosync_waits();
+	if (twin_corosync_refused())
 		return CS_ERR_NO_RESOURCES;
 	if (!((cpg_model_v1_data_t *)data)->cpg_totem_confchg_fn) {	/* the array's own group: only daemons are in it here */
 		memcpy(&MINE(own).model, data, sizeof(MINE(own).model));
@@ -98,6 +113,7 @@ cs_error_t cpg_model_initialize(cpg_handle_t *handle, cpg_model_t model, cpg_mod
 
 cs_error_t cpg_finalize(cpg_handle_t handle)
 {
+	twin_corosync_waits();
 	if (handle == 1)
 		return CS_OK;
 	if (handle == OWN) {
@@ -132,8 +148,9 @@ cs_error_t cpg_context_get(cpg_handle_t handle, void **context)
 
 cs_error_t cpg_join(cpg_handle_t handle, const struct cpg_name *name)
 {
+	twin_corosync_waits();
 	twin_effect();
-	if (ended(me->cpg_fd))
+	if (handle == OWN ? twin_file(MINE(own).fd)->ended : ended(me->cpg_fd))
 		return CS_ERR_LIBRARY;
 	if (twin_fails(CALL_BUSY))
 		return CS_ERR_TRY_AGAIN;
@@ -325,6 +342,17 @@ void node_group_ended(struct sim *s, struct node *n)
 		twin_file(p->cpg_fd)->ended = true;
 	if (p->alive && p->quorum_fd)
 		twin_file(p->quorum_fd)->ended = true;
+	for (struct file *f = twin_next_file(NULL); f; f = twin_next_file(f))
+		f->ended |= f->p == p && f->kind == FILE_LIST;
+}
+
+/* What corosync reports waits in its connection until the daemon's loop looks at that. */
+bool node_listens(const struct sim *s, const struct node *n, bool quorum)
+{
+	const struct proc *p = twin_of(s, n);
+	int fd = quorum ? p->quorum_fd : p->cpg_fd;
+
+	return p->alive && fd && twin_loop_polls(p, fd);
 }
 
 void twin_group_end(struct proc *p)
@@ -340,7 +368,8 @@ void twin_group_end(struct proc *p)
 cs_error_t quorum_model_initialize(quorum_handle_t *handle, quorum_model_t model, quorum_model_data_t *data, uint32_t *type, void *context)
 {
 	(void)model;
-	if (refused())
+	twin_corosync_waits();
+	if (twin_corosync_refused())
 		return CS_ERR_LIBRARY;
 	memcpy(&MINE(service), data, sizeof(MINE(service)));
 	me->context.quorum = context;
@@ -370,6 +399,7 @@ cs_error_t quorum_trackstart(quorum_handle_t handle, unsigned int flags)
 {
 	(void)handle;
 	(void)flags;
+	twin_corosync_waits();
 	twin_file(me->quorum_fd)->count = 1;
 	return CS_OK;
 }
@@ -403,7 +433,7 @@ cs_error_t quorum_dispatch(quorum_handle_t handle, cs_dispatch_flags_t types)
 cs_error_t votequorum_initialize(votequorum_handle_t *handle, votequorum_callbacks_t *callbacks)
 {
 	(void)callbacks;
-	if (refused())
+	if (twin_corosync_refused())
 		return CS_ERR_LIBRARY;
 	*handle = 1;
 	return CS_OK;
@@ -420,78 +450,8 @@ cs_error_t votequorum_getinfo(votequorum_handle_t handle, unsigned int node, str
 	struct ddr_input in = { .type = DDR_IN_QUORUM };
 
 	(void)handle;
+	twin_corosync_waits();
 	cluster_members(me->s, me->n, &in);
 	*info = (struct votequorum_info){ .node_id = node, .node_votes = 1, .total_votes = in.n_nodes, .quorum = me->s->n_nodes / 2 + 1 };
 	return CS_OK;
-}
-
-/* ---- the list of nodes --------------------------------------------------------------- */
-
-cs_error_t cmap_initialize(cmap_handle_t *handle)
-{
-	if (refused())
-		return CS_ERR_LIBRARY;
-	*handle = 1;
-	return CS_OK;
-}
-
-cs_error_t cmap_finalize(cmap_handle_t handle)
-{
-	(void)handle;
-	return CS_OK;
-}
-
-static uint32_t at;	/* of the iteration under way: two keys for each node */
-
-cs_error_t cmap_iter_init(cmap_handle_t handle, const char *prefix, cmap_iter_handle_t *iter)
-{
-	(void)handle;
-	(void)prefix;
-	at = 0;
-	*iter = 1;
-	return CS_OK;
-}
-
-cs_error_t cmap_iter_next(cmap_handle_t handle, cmap_iter_handle_t iter, char key[], size_t *len, cmap_value_types_t *type)
-{
-	(void)handle;
-	(void)iter;
-	while (at / 2 < me->s->n_nodes && me->s->node[at / 2].unlisted)
-		at += 2;
-	if (at / 2 >= me->s->n_nodes)
-		return CS_ERR_NO_SECTIONS;
-	snprintf(key, CMAP_KEYNAME_MAXLEN, "nodelist.node.%u.%s", at / 2, at % 2 ? "nodeid" : "ring0_addr");
-	*len = 4;
-	*type = CMAP_VALUETYPE_UINT32;
-	at++;
-	return CS_OK;
-}
-
-cs_error_t cmap_iter_finalize(cmap_handle_t handle, cmap_iter_handle_t iter)
-{
-	(void)handle;
-	(void)iter;
-	return CS_OK;
-}
-
-cs_error_t cmap_get_uint32(cmap_handle_t handle, const char *key, uint32_t *value)
-{
-	unsigned int place = 0;
-
-	(void)handle;
-	sscanf(key, "nodelist.node.%u", &place);
-	*value = place + 1;
-	return CS_OK;
-}
-
-cs_error_t cmap_get_string(cmap_handle_t handle, const char *key, char **text)
-{
-	unsigned int place = 0;
-	char name[32];
-
-	(void)handle;
-	sscanf(key, "nodelist.node.%u", &place);
-	snprintf(name, sizeof(name), "node%u", place + 1);
-	*text = strdup(name);
-	return *text ? CS_OK : CS_ERR_NO_MEMORY;
 }

@@ -83,6 +83,11 @@ int32_t qb_loop_poll_del(qb_loop_t *l, int32_t fd)
 	return 0;
 }
 
+bool twin_loop_polls(const struct proc *p, int fd)
+{
+	return find(p->d->loop, fd);
+}
+
 static bool due(const struct proc *p, const struct timer *t)
 {
 	return t->handle && t->due_ns <= twin_ms(p) * 1000000;

@@ -10,6 +10,7 @@
 #include <qb/qbloop.h>
 
 #include "daemon/array/drive.h"
+#include "daemon/group/ask.h"
 #include "daemon/group/corosync.h"
 #include "daemon/group/fence.h"
 #include "daemon/group/link.h"
@@ -18,6 +19,7 @@
 #include "twin.h"
 
 #define TICK_MS		200u
+#define LEAVE_MS	2000u	/* as in daemon/main.c */
 #define STOOD_STILL_MS	2000u	/* as in daemon/array/drive.c */
 
 struct proc twin_proc[SIM_MAX_NODES];
@@ -229,7 +231,7 @@ static void begin(struct proc *p, const void *arg)
 	d->loop = qb_loop_create();
 	if (ddr_ident_open(&d->ident, d->loop, ""))
 		longjmp(p->dies, 1);
-	if (d->transport->cluster && (ddr_fence_fork(&d->fence) || ddr_corosync_open(&d->corosync, d->loop) || ddr_fence_open(d->fence, d->loop)))
+	if (d->transport->cluster && (ddr_fence_fork(&d->fence) || ddr_asks_open(&d->asks, d->loop) || ddr_corosync_open(&d->corosync, d->loop, d->asks) || ddr_fence_open(d->fence, d->loop)))
 		longjmp(p->dies, 1);
 	if (ddr_kctl_open(&d->kctl, d->loop, on_control, d))
 		longjmp(p->dies, 1);
@@ -317,6 +319,7 @@ static void ends(struct proc *p, const void *arg)
 	ddr_link_close(d);
 	ddr_corosync_close(d->corosync);
 	ddr_ident_close(&d->ident);
+	ddr_asks_close(d->asks, LEAVE_MS);
 }
 
 bool node_ends(struct sim *s, struct node *n)

@@ -14,7 +14,8 @@
  *	disk.c		members, byte by byte, on disks whose chunks are tokens; requests of aio.c
  *	device.c	opening and locking of members, the search for them, what hangs (lib/disk)
  *	kernel.c	/dev/ddraid and tables
- *	group.c		corosync: process groups, quorum, the list of nodes
+ *	group.c		corosync: process groups, quorum, votes
+ *	list.c		its list of nodes
  *	fence.c		the process that runs agents
  *	memory.c	what a daemon that is killed had allocated
  *	rare.c		what seldom does
@@ -133,17 +134,19 @@ void twin_loop_call(const struct proc *p, unsigned int which);
 void twin_loop_timers(const struct proc *p);
 /* The callback of one descriptor. */
 void twin_loop_event(const struct proc *p, int fd);
+/* Does the loop look at this descriptor? */
+bool twin_loop_polls(const struct proc *p, int fd);
 
 /* ---- call.c -------------------------------------------------------------------- */
 
-enum file_kind { FILE_EVENT, FILE_CONTROL, FILE_CHANNEL, FILE_DISK, FILE_QUIET };
+enum file_kind { FILE_EVENT, FILE_CONTROL, FILE_CHANNEL, FILE_DISK, FILE_QUIET, FILE_LIST };
 #define TWIN_NEWS	8u
 
 struct file {
 	enum file_kind kind;
 	unsigned int refs;		/* descriptors, and requests under way */
 	struct proc *p;
-	uint64_t count;			/* of an eventfd; events of devices */
+	uint64_t count;			/* of an eventfd; events of devices; of a list, the nodes that it had when it was looked at last */
 	bool ended;			/* corosync, whose end of it is gone */
 	struct { uint8_t what, member; } news[TWIN_NEWS];
 	uint64_t channel;		/* its number; 0: not bound */
@@ -221,6 +224,12 @@ void twin_table_done(struct proc *p, int result);
 /* ---- group.c, fence.c ------------------------------------------------------------ */
 
 void twin_group_end(struct proc *p);
+/* A call that waits for corosync's answer begins. */
+void twin_corosync_waits(void);
+/* Corosync does not run here, or its sockets have no room (/dev/shm is full). */
+bool twin_corosync_refused(void);
+/* Has corosync's list of nodes changed since this connection was told? */
+bool twin_list_changed(const struct file *f);
 /* The connection to the group of its array alone is lost; false: there is none. */
 bool twin_own_group_ends(struct proc *p);
 void twin_own_group_changed(const struct proc *p);

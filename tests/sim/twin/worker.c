@@ -138,6 +138,30 @@ void twin_workers_end(struct proc *p)
 	}
 }
 
+/* What sleeps is not waited for. */
+bool ddr_worker_end(struct ddr_worker *w, unsigned int ms)
+{
+	struct worker **at = &me->workers, *k;
+
+	(void)ms;
+	while (*at && (*at)->w != w)
+		at = &(*at)->next;
+	k = *at;
+	if (!k || !ready(k))
+		return false;
+	if (!k->ended) {
+		running = k;
+		swapcontext(&world, &k->at);
+		running = NULL;
+	}
+	if (!k->ended)
+		return false;
+	*at = k->next;
+	destroy(k);
+	w->done(w);
+	return true;
+}
+
 bool twin_in_thread(void)
 {
 	return running != NULL;

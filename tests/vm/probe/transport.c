@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (stranger && join_as_stranger())
 		return 1;
-	if (!stranger && ddr_corosync_open(&d.corosync, d.loop))
+	if (!stranger && (ddr_asks_open(&d.asks, d.loop) || ddr_corosync_open(&d.corosync, d.loop, d.asks)))
 		return 1;
 	if (!stranger)
 		join(NULL);
@@ -264,6 +264,8 @@ int main(int argc, char **argv)
 	if (transport)
 		transport->ops->leave(transport);
 	ddr_link_close(&d);
-	ddr_corosync_close(d.corosync);
+	if (!stranger)
+		ddr_corosync_close(d.corosync);
+	ddr_asks_close(d.asks, 2000);
 	return 0;
 }
