@@ -100,6 +100,12 @@ static void loaded(void *ctx)
 	int ret;
 
 	a->load = NULL;
+	if (a->state != DDR_ARRAY_CLOSING && ddr_still_held(&l->still)) {	/* what it has read is as old as the standstill */
+		ddr_identity_not_started(a);
+		ddr_array_close(a, true);
+		ddr_load_free(l);
+		return;
+	}
 	if (a->state == DDR_ARRAY_CLOSING) {
 		if (a->rebind)
 			ddr_identity_not_started(a);
@@ -153,13 +159,15 @@ static int begin_load(struct ddr_array *a)
 	ddr_identity_claim(a, &l->claim);
 	l->done = loaded;
 	l->ctx = a;
+	a->load = l;
+	ddr_drive_watch(a);
 	ret = ddr_load_start(l, a->d->loop);
 	if (ret) {
+		a->load = NULL;
 		ddr_identity_not_started(a);
 		ddr_load_free(l);
 		return ret;
 	}
-	a->load = l;
 	a->state = DDR_ARRAY_LOADING;
 	return 0;
 }
@@ -167,8 +175,9 @@ static int begin_load(struct ddr_array *a)
 static bool held(void *ctx)
 {
 	struct ddr_array *a = ctx;
+	struct ddr_still *still = ddr_drive_still(a);
 
-	if (!ddr_still_held(&a->d->still))
+	if (!ddr_still_held(still) || (a->stamp.taken && still != &a->d->still))	/* taken: only KILL is left */
 		return false;
 	ddr_drive_wake(a);	/* its tick lets the channel go on */
 	return true;
@@ -360,6 +369,10 @@ static void on_tick(void *data)
 		return;
 	}
 	ddr_drive_tick(a, ddr_now_ms());
+	if (a->load && ddr_still_held(&a->load->still)) {
+		ddr_array_close(a, true);	/* it is read again */
+		return;
+	}
 	if (a->state == DDR_ARRAY_RUNNING && !a->removed && (a->stamp.taken || ddr_drive_unfit(a))) {
 		ddr_array_refuse(a);
 		return;

@@ -223,6 +223,11 @@ struct ddr_array {
 		unsigned int lost;	/* how often a member of ours did not hold it */
 		bool taken;		/* another machine uses the array: it is refused at the next tick */
 	} stamp;			/* used by drive_stamp.c */
+	struct {
+		uint64_t since_ms;	/* the standstill that it is for: its ddr_still.since_ms; 0: none */
+		uint64_t at_ms, due_ms;	/* the pairs are read again then; members that have not delivered theirs until then are not waited for */
+		uint64_t begun_ms[DDR_MAX_MEMBERS], good_ms;	/* of each member's pair; of the last one that was as it should be */
+	} look;				/* likewise: at the members of an array that is held */
 
 	/* used by events.c; sorted by time, and kept until the device is removed or the daemon ends */
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];
@@ -317,6 +322,12 @@ bool ddr_drive_part(struct ddr_array *a);
 void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms);
 /* Is nothing under way that needs ticks? Then in how many ms the next one is needed (at most DDR_REST_MS); else 0. */
 uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms);
+/*
+ * What holds the array after a standstill (daemon/base/still.h); NULL: nothing. In a cluster that is the daemon's. Without one the array has its own:
+ * while it is loaded, which begins with ddr_drive_watch(), and while it is served if its slots have stamps.
+ */
+struct ddr_still *ddr_drive_still(const struct ddr_array *a);
+void ddr_drive_watch(struct ddr_array *a);
 /* Something has happened that a tick may have to follow: the array does not rest any more. From anywhere; cheap if it does not rest. */
 void ddr_drive_wake(struct ddr_array *a);
 /* Sets the array's timer. */

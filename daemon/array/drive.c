@@ -360,8 +360,9 @@ static bool job_runs(const struct ddr_array *a)
 uint64_t ddr_drive_rests(const struct ddr_array *a, uint64_t now_ms)
 {
 	uint64_t until = now_ms + ddr_rest_left(now_ms), due;
+	const struct ddr_still *still = ddr_drive_still(a);
 
-	if (!a->sm || !a->ready || a->broken || a->removed || a->parting || a->d->still.held || requests_open(a) || job_runs(a))
+	if (!a->sm || !a->ready || a->broken || a->removed || a->parting || (still && still->held) || requests_open(a) || job_runs(a))
 		return 0;
 	due = ddr_sm_due(a->sm);
 	until = due < until ? due : until;
@@ -378,7 +379,8 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	bool rested = a->rests;
 
-	if (ddr_still_held(&a->d->still))	/* for its kernel and its disks it still stands still; forgive() sees how long */
+	/* for its kernel and its disks it still stands still; forgive() sees how long */
+	if (ddr_still_held(ddr_drive_still(a)) && ddr_drive_look_tick(a, now_ms))
 		return;
 	if (a->chan)
 		ddr_kchan_flush(a->chan);
@@ -480,11 +482,11 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = ddr_drive_still(a), .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16, .owner_pages = a->super.owner_pages,
 	};
 	struct ddr_jobs_config jobs = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = &a->d->still, .super = &a->super,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = ddr_drive_still(a), .super = &a->super,
 		.stock = &a->d->job_stock, .done = on_job, .unable = ddr_drive_unable, .ctx = a,
 	};
 	int ret = ddr_metaio_open(&a->meta, &meta);
@@ -545,6 +547,9 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 	a->n_withdrawn = 0;
 	memset(&a->check, 0, sizeof(a->check));
 	memset(&a->stamp, 0, sizeof(a->stamp));
+	memset(&a->look, 0, sizeof(a->look));
+	if (a->super.owner_pages)
+		ddr_still_follow(&a->members->still, &l->still);
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
 	ddr_drive_return_start(a, l);

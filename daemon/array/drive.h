@@ -85,6 +85,8 @@ void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms);
  * nobody would tell; the state machine hears of it once the members have been looked at.
  */
 bool ddr_drive_looks_first(struct ddr_array *a);
+/* In place of the array's tick, while it is held. False: the hold has just ended. */
+bool ddr_drive_look_tick(struct ddr_array *a, uint64_t now_ms);
 /* For ddr_metaio_config. */
 bool ddr_drive_may_stamp(void *ctx, unsigned int member);
 void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);

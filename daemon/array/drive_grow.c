@@ -88,7 +88,7 @@ static int prepare_one(struct ddr_array *a, unsigned int m, uint64_t blocks)
 
 	if (!g)
 		return -ENOMEM;
-	g->still = &a->d->still;
+	g->still = ddr_drive_still(a);
 	g->members = a->members;
 	g->member = m;
 	g->super = a->super;

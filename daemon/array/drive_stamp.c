@@ -7,11 +7,13 @@
  * one, and has failed; or it is the member's, and lost a write: this node begins again there; or it is the member's, and holds a claim or the stamp of
  * another owner, and still does after that: then the array is another machine's, and this node stops it.
  *
- * Without a cluster nobody declares a daemon dead that stood still, and nothing holds it when it goes on. But another machine may have adopted the array by
- * then, at the earliest when this node's kernel has stopped. So before that is let go on, all members are looked at in this way.
+ * Without a cluster nobody declares a daemon dead that stood still. But another machine may have adopted the array by then. So the array is held
+ * (daemon/base/still.h) until all members were looked at in this way, of which the first part only reads; and before a kernel that had stopped is let go on,
+ * they are looked at again. Where nothing on the disks shows yet that this node has the array, it is loaded again.
  *
  * Must never: go on with an array that another machine has claimed; stop one because of a disk that was not seen to be the member's.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,8 +23,10 @@
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 
 #define STAMP_MS	DDR_REST_MS	/* at full multiples of the clock, when arrays that rest wake up anyway */
+#define LOOK_MS		500u		/* between two looks at the pairs, while the array is held */
 
 /* ---- what a stamp says ------------------------------------------------------------- */
 
@@ -48,11 +52,17 @@ static bool make_stamp(struct ddr_array *a, struct ddr_stamp *stamp)
 	return true;
 }
 
+/* The array was held for the same standstill, and its members have just been looked at. */
+static bool just_looked(const struct ddr_array *a)
+{
+	return a->look.good_ms && ddr_still_now() - a->look.good_ms < DDR_STILL_MS;
+}
+
 bool ddr_drive_looks_first(struct ddr_array *a)
 {
 	struct ddr_stamp stamp;
 
-	if (a->d->transport->cluster || !a->super.owner_pages || !a->d->ident.stored || !a->ready || a->broken || !make_stamp(a, &stamp))
+	if (just_looked(a) || a->d->transport->cluster || !a->super.owner_pages || !a->d->ident.stored || !a->ready || a->broken || !make_stamp(a, &stamp))
 		return false;
 	qb_log(LOG_WARNING, "array '%s': the kernel has stopped its I/O because it did not hear of ddraidd; it goes on once the members show that no other machine "
 	       "has taken the array over meanwhile", a->name);
@@ -86,6 +96,14 @@ static void go_on(struct ddr_array *a)
 	ddr_drive_step(a, in);
 }
 
+/* Members that are asked in this turn; of the suspects, it is known by now whether their superblocks are theirs. */
+static uint32_t turn(struct ddr_array *a)
+{
+	a->stamp.seen = a->stamp.suspect & a->check.done & a->check.fine;
+	a->stamp.suspect &= ~a->check.done;
+	return ddr_drive_in_use(a) & ~a->stamp.suspect;
+}
+
 void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms)
 {
 	struct ddr_stamp stamp;
@@ -97,13 +115,129 @@ void ddr_drive_stamp_tick(struct ddr_array *a, uint64_t now_ms)
 	if (!a->super.owner_pages || !a->d->ident.stored || a->check.wanted || a->check.out || !make_stamp(a, &stamp))
 		return;
 	a->stamp.turn = now_ms / STAMP_MS;
-	a->stamp.seen = a->stamp.suspect & a->check.done & a->check.fine;
-	a->stamp.suspect &= ~a->check.done;
-	members = ddr_drive_in_use(a) & ~a->stamp.suspect;
+	members = turn(a);
 	for (unsigned int m = 0; members >> m; m++)
 		if ((members >> m & 1) && ddr_metaio_stamp(a->meta, m, &stamp, &a->super))
 			a->stamp.begun |= 1u << m;
 	ddr_metaio_kick(a->meta);
+}
+
+/* ---- an array that is held ------------------------------------------------------------- */
+
+struct ddr_still *ddr_drive_still(const struct ddr_array *a)
+{
+	if (a->d->transport->cluster)
+		return &a->d->still;
+	return a->load ? &a->load->still : a->members ? &a->members->still : NULL;
+}
+
+void ddr_drive_watch(struct ddr_array *a)
+{
+	struct ddr_still *still = ddr_drive_still(a);
+
+	if (still == &a->d->still)
+		return;
+	still->looks = true;
+	ddr_still_watch(still);
+}
+
+/* Members that hold what this node has put there, as far as it knows: only these can show whether somebody has overwritten it. */
+static uint32_t marked(struct ddr_array *a, struct ddr_stamp *stamp)
+{
+	return a->ready && make_stamp(a, stamp) ? ddr_drive_in_use(a) & ddr_metaio_stamped(a->meta) : 0;
+}
+
+static void begin_look(struct ddr_array *a, const struct ddr_still *still)
+{
+	if (!a->look.since_ms)
+		qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %" PRIu64 " ms; another machine may have taken the array over meanwhile, so nothing is written, "
+		       "and its kernel gets no answers, until the members show that none has", a->name, still->stood_ms);
+	a->look.since_ms = still->since_ms;
+	a->look.at_ms = a->look.due_ms = a->look.good_ms = 0;
+	a->stamp.begun = a->stamp.done = a->stamp.good = 0;
+	a->check.at_ms = 0;
+	ddr_drive_check(a, UINT32_MAX);
+}
+
+/* Nothing of what is held counts as late. */
+static void lend(struct ddr_array *a, uint64_t now_ms, bool begins)
+{
+	uint64_t ms = now_ms - a->tick_ms;
+
+	a->tick_ms = now_ms;
+	a->waited_ms = ddr_waited_ms();
+	a->rest_ms = 0;
+	if (begins)
+		ddr_metaio_delay(a->meta, ms);
+	else
+		ddr_metaio_delay_held(a->meta, ms);
+	ddr_jobs_delay(a->jobs, ms);
+	ddr_stall_delay(&a->stall, ms);
+	ddr_drive_grow_delay(a, ms);
+}
+
+/* Reads the pairs, again and again until the last one has ended: what was read first gets old. */
+static void look(struct ddr_array *a, uint64_t now_ms, const struct ddr_stamp *stamp)
+{
+	uint64_t begun_ms = ddr_still_now();
+	uint32_t members;
+
+	if (a->check.wanted || a->check.out || now_ms < a->look.at_ms)
+		return;
+	a->look.at_ms = now_ms + LOOK_MS;
+	if (!a->look.due_ms)
+		a->look.due_ms = now_ms + a->tune.io_timeout_ms;
+	members = turn(a);
+	for (unsigned int m = 0; members >> m; m++) {
+		if (!(members >> m & 1) || !ddr_metaio_look(a->meta, m, stamp, &a->super))
+			continue;
+		a->stamp.begun |= 1u << m;
+		a->look.begun_ms[m] = begun_ms;
+	}
+	ddr_metaio_kick(a->meta);
+}
+
+/*
+ * One that delivers neither its superblocks nor its pair is not waited for any longer than its limit. But one member at least has to have what this node has
+ * put there, and a moment ago.
+ */
+static bool has_looked(const struct ddr_array *a, uint32_t members, uint64_t now_ms)
+{
+	uint32_t silent = a->look.due_ms && now_ms >= a->look.due_ms ? UINT32_MAX : a->check.done & ~a->check.fine;
+
+	return !a->check.wanted && !a->check.out && !a->stamp.suspect && a->stamp.good && just_looked(a) &&
+	       !(members & ~(a->stamp.done | silent));
+}
+
+bool ddr_drive_look_tick(struct ddr_array *a, uint64_t now_ms)
+{
+	struct ddr_still *still = ddr_drive_still(a);
+	struct ddr_stamp stamp;
+	uint32_t members;
+	bool begins;
+
+	if (still == &a->d->still || !a->sm || a->broken)
+		return true;
+	members = marked(a, &stamp);
+	if (!members) {
+		a->broken = "ddraidd stood still, and no member shows whether another machine has the array";
+		qb_log(LOG_WARNING, "array '%s': ddraidd did not run for %" PRIu64 " ms, and no member shows whether another machine has taken the array over meanwhile; "
+		       "it is loaded again", a->name, still->stood_ms);
+		return true;
+	}
+	begins = still->since_ms != a->look.since_ms;
+	lend(a, now_ms, begins);
+	if (begins)
+		begin_look(a, still);
+	ddr_metaio_tick(a->meta, now_ms);
+	ddr_drive_check_tick(a, now_ms);
+	look(a, now_ms, &stamp);
+	if (a->broken || !has_looked(a, members, now_ms) || !ddr_still_heard(still, a->look.since_ms))
+		return true;
+	a->look.since_ms = 0;
+	qb_log(LOG_NOTICE, "array '%s': no other machine has taken it over while ddraidd did not run: it is served again, after %" PRIu64 " ms", a->name,
+	       still->ran_ms - still->since_ms);
+	return false;
 }
 
 /* ---- what was found instead ---------------------------------------------------------- */
@@ -115,8 +249,11 @@ bool ddr_drive_may_stamp(void *ctx, unsigned int member)
 	return a->ready && !a->broken && !a->cluster.gave_up && (ddr_drive_in_use(a) >> member & 1);
 }
 
+/* Without a cluster the kernel gets KILL though the array may be held, and nothing before it: what was decided then must not let a write go first. */
 static void stop(struct ddr_array *a, unsigned int member, const struct ddr_stamp *found)
 {
+	const struct ddr_still *still = ddr_drive_still(a);
+	struct ddr_rec rec;
 	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
 	char text[DDR_ERROR_LEN], who[DDR_NODE_NAME + 1], machine[37];
 
@@ -127,10 +264,15 @@ static void stop(struct ddr_array *a, unsigned int member, const struct ddr_stam
 		 "cluster destroy it. If it is to be used there, remove its device here (ddraid stop). If not, stop it there, and start it here: ddraid start --adopt %s",
 		 found->kind == DDR_STAMP_CLAIM ? "has claimed the array: it was started there with --adopt" : "writes here as the owner of this node's slot",
 		 found->node, who, machine, member, found->slot, a->name);
+	while (still != &a->d->still && ddr_kchan_take(a->chan, &rec))
+		;
 	a->broken = "another machine uses this array";
 	a->stamp.taken = true;
+	a->stamp.stopped = false;
 	out.text = text;
 	ddr_drive_give_up(a, &out);
+	if (still != &a->d->still)
+		ddr_kchan_flush(a->chan);
 }
 
 static void begin_again(struct ddr_array *a, unsigned int member)
@@ -169,6 +311,9 @@ void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how
 		return;
 	}
 	a->stamp.done |= a->stamp.begun & 1u << member;
-	if (how == DDR_STAMPED_FINE)
-		a->stamp.good |= a->stamp.begun & 1u << member;
+	if (how != DDR_STAMPED_FINE || !(a->stamp.begun >> member & 1))
+		return;
+	a->stamp.good |= 1u << member;
+	if (a->look.begun_ms[member] > a->look.good_ms)
+		a->look.good_ms = a->look.begun_ms[member];
 }

@@ -69,15 +69,16 @@ static bool has_room(const struct ddr_aio *q, const struct ddr_aio_lane *l)
 	return l->begun < q->room / 4 && q->lanes_begun + left > lanes;
 }
 
-static bool begin(struct ddr_aio *q, struct ddr_aio_lane *l)
+/* @at: where the lane has the request. */
+static bool begin(struct ddr_aio *q, struct ddr_aio_lane *l, struct ddr_aio_req **at)
 {
-	struct ddr_aio_req *req = l->head, *rest = req->next;
+	struct ddr_aio_req *req = *at, *rest = req->next;
 
 	if (!q->engine->put(q, req))
 		return false;
-	l->head = rest;		/* the engine owns req now */
+	*at = rest;		/* the engine owns req now */
 	if (!rest)
-		l->tail = &l->head;
+		l->tail = at;
 	q->lanes_begun += l->begun++ == 0;
 	q->begun++;
 	return true;
@@ -89,19 +90,47 @@ static void ended(struct ddr_aio *q, struct ddr_aio_lane *l)
 	q->lanes_begun -= --l->begun == 0;
 }
 
-/* What was given up before it was begun is not begun. It ends at the next event or tick, since nobody expects that here. */
-static void set_aside(struct ddr_aio *q)
+static bool given_up(struct ddr_aio_req *req)
+{
+	if (req->begin_by_ms && ddr_still_now() >= req->begin_by_ms)
+		req->given_up = true;
+	return req->given_up;
+}
+
+/*
+ * What was given up before it was begun is not begun. It ends at the next event or tick, since nobody expects that here. @all: not only where it would
+ * be begun next.
+ */
+static void set_aside(struct ddr_aio *q, bool all)
 {
 	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
-		while (l->head && l->head->given_up) {
-			struct ddr_aio_req *req = l->head;
+		for (struct ddr_aio_req **at = &l->head; *at;) {
+			struct ddr_aio_req *req = *at;
 
-			l->head = req->next;
-			if (!l->head)
-				l->tail = &l->head;
+			if (!given_up(req)) {
+				if (!all)
+					break;
+				at = &req->next;
+				continue;
+			}
+			*at = req->next;
+			if (!*at)
+				l->tail = at;
 			req->result = -ECANCELED;
 			req->next = q->held;
 			q->held = req;
+		}
+}
+
+/* What shows whether the hold may end, and nothing else. */
+static void feed_looks(struct ddr_aio *q)
+{
+	for (struct ddr_aio_lane *l = q->lane; l < q->lane + DDR_AIO_LANES; l++)
+		for (struct ddr_aio_req **at = &l->head; *at;) {
+			if (!(*at)->look || (*at)->given_up)
+				at = &(*at)->next;
+			else if (!has_room(q, l) || !begin(q, l, at))
+				break;
 		}
 }
 
@@ -110,17 +139,20 @@ static void feed(struct ddr_aio *q)
 {
 	bool more = q->in_flight > q->begun;	/* usually nothing waits */
 
-	if (more && ddr_still_held(q->still))
+	if (more && ddr_still_held(q->still)) {
+		if (q->still->looks)
+			feed_looks(q);
 		return;
+	}
 	while (more) {
 		more = false;
-		set_aside(q);
+		set_aside(q, false);
 		for (unsigned int i = 0; i < DDR_AIO_LANES; i++) {
 			struct ddr_aio_lane *l = &q->lane[(q->turn + i) % DDR_AIO_LANES];
 
 			if (!l->head || !has_room(q, l))
 				continue;
-			if (!begin(q, l))
+			if (!begin(q, l, &l->head))
 				return;
 			more = true;
 		}
@@ -209,7 +241,7 @@ static void end_given_up(struct ddr_aio *q)
 {
 	struct ddr_aio_req *req, *next;
 
-	set_aside(q);
+	set_aside(q, false);
 	req = q->held;
 	q->held = NULL;
 	for (; req; req = next) {
@@ -335,8 +367,10 @@ void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req)
 
 void ddr_aio_retry(struct ddr_aio *q)
 {
-	struct ddr_aio_req *req = q->held, *next;
+	struct ddr_aio_req *req, *next;
 
+	set_aside(q, true);
+	req = q->held;
 	q->held = NULL;
 	for (; req; req = next) {
 		next = req->next;

@@ -14,8 +14,9 @@
  * A request that fails for lack of memory, threads or the like on this machine says nothing about the device: it does not end, but is
  * sent again at the next ddr_aio_retry().
  *
- * While this process is held (daemon/base/still.h) nothing is begun; a thread that finds that the loop has not run for too long gives its write back,
- * and it waits with the others. A queue that is closed meanwhile drops what has not begun, with -ECANCELED.
+ * While this process is held (daemon/base/still.h) nothing is begun, but for reads that show whether that may end; a thread that finds that the loop
+ * has not run for too long gives its write back, and it waits with the others. A queue that is closed meanwhile drops what has not begun, with
+ * -ECANCELED.
  *
  * It must never: sleep in the loop's thread, allocate after ddr_aio_open(), touch a request's buffer after done() was called, or call
  * done() from within a submission.
@@ -55,6 +56,8 @@ struct ddr_aio_req {
 	 */
 	bool given_up;
 	bool idle;			/* a read that may wait for all others; only for requests that nothing waits for */
+	bool look;			/* a read that may end a hold: begun while that lasts, before what waits for it (still.h) */
+	uint64_t begin_by_ms;		/* it is not begun from then on (ddr_still_now()), and ends with -ECANCELED; 0: whenever it is its turn */
 	/* for done(): 0, or a negative errno. A short transfer is -EIO. -ENOSPC only comes from a device that exists and reaches that far */
 	int result;
 	bool ended;
@@ -119,7 +122,7 @@ int ddr_aio_open(struct ddr_aio **out, qb_loop_t *loop, uint64_t engine, unsigne
 void ddr_aio_close(struct ddr_aio *q);
 /* Takes @req; starts it at ddr_aio_kick() or earlier. Never fails: errors are reported by done(). */
 void ddr_aio_submit(struct ddr_aio *q, struct ddr_aio_req *req);
-/* Submits again what a failure of this process has held up: call it from a tick, which is soon enough, and seldom enough. */
+/* Submits again what a failure of this process has held up, and ends what must not begin any more: call it from a tick, which is soon enough, and seldom enough. */
 void ddr_aio_retry(struct ddr_aio *q);
 /* Starts everything that was submitted: call it once per batch. */
 void ddr_aio_kick(struct ddr_aio *q);

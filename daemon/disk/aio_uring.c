@@ -69,16 +69,19 @@ static int uring_open(struct ddr_aio *q)
 
 /*
  * What the kernel was not given yet is given as requests that do nothing, so that it ends like all others: this process stood still between a put and
- * its kick.
+ * its kick. Reads that may end the hold are given as they are.
  */
-static void give_back(struct uring *u)
+static void give_back(const struct ddr_aio *q)
 {
+	struct uring *u = q->priv;
 	struct io_uring_sq *sq = &u->ring.sq;
 
 	for (unsigned int i = sq->sqe_tail - io_uring_sq_ready(&u->ring); i != sq->sqe_tail; i++) {
 		struct io_uring_sqe *sqe = &sq->sqes[i & sq->ring_mask];
 		struct ddr_aio_req *req = (struct ddr_aio_req *)(uintptr_t)sqe->user_data;
 
+		if (req->look && q->still->looks)
+			continue;
 		req->late = true;
 		io_uring_prep_nop(sqe);
 		io_uring_sqe_set_data(sqe, req);
@@ -90,7 +93,7 @@ static int submit(struct ddr_aio *q)
 	struct uring *u = q->priv;
 
 	if (ddr_still_held(q->still))
-		give_back(u);
+		give_back(q);
 	return io_uring_submit(&u->ring);
 }
 

@@ -338,6 +338,8 @@ static int write_claim(struct ddr_load *l, struct picture *p, uint32_t slot, con
 	bool failed = false;
 	int ret;
 
+	if (ddr_still_late(&l->still))
+		return ddr_error_set(&l->error, "ddraidd stood still while it watched array '%s', which another machine may have taken over meanwhile", sb->name);
 	for (unsigned int m = 0; m < sb->members; m++)
 		if (p->read & (1u << m))
 			failed |= !begun(l, ddr_look_write(&write[m], &l->members->dev[m], pair, ddr_stamp_offset(sb, slot, 0), PAIR, l->limit_ms, &err), m, what,

@@ -18,6 +18,7 @@
 
 #include <ddraid/uapi.h>
 
+#include "daemon/base/still.h"
 #include "daemon/base/worker.h"
 #include "daemon/disk/claim.h"
 #include "daemon/disk/members.h"
@@ -60,6 +61,7 @@ struct ddr_load {
 	struct ddr_load_block *log;	/* [slot * log_blocks + index] */
 	struct ddr_load_block *map;	/* [index] */
 	uint32_t locked;		/* bit m: member m was left out only because it is locked: it is taken back when it is unlocked */
+	struct ddr_still still;		/* of the loop's thread: without a cluster, what is read counts only if this process does not stand still meanwhile */
 	/* internal */
 	uint32_t locked_at;		/* the same, by place */
 	bool others_locked;		/* the same, for devices that the table does not name */

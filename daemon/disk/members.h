@@ -16,6 +16,7 @@
 
 #include <ddraid/uapi.h>
 
+#include "daemon/base/still.h"
 #include "lib/disk/devio.h"
 
 #define DDR_MEMBERS_OLD	32u
@@ -40,6 +41,7 @@ struct ddr_members {
 	char error[DDR_MAX_MEMBERS][320];	/* why it is not open, or "" */
 	uint32_t exchanged;			/* bit m: dev[m] is another disk now; nothing is sent to it */
 	char found[DDR_MAX_MEMBERS][128];	/* what that disk holds */
+	struct ddr_still still;			/* of an array that is served without a cluster; with it, since what waits for them may outlive the array */
 	bool ended;				/* the array is closed: a member is unlocked when no request to it is in progress */
 	uint32_t kept[DDR_MEMBERS_USERS];	/* then: members with requests of this user in progress */
 	unsigned int n_old;

@@ -323,6 +323,8 @@ void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio
 		.offset = offset,
 		.done = request_done,
 		.tag = (uintptr_t)op,
+		.look = what == DDR_AIO_READ && (op->kind == DDR_META_CHECK || op->kind == DDR_META_STAMP),
+		.begin_by_ms = what == DDR_AIO_WRITE && op->kind == DDR_META_STAMP ? op->stamp->begun_ms + DDR_STILL_MS : 0,
 	};
 	ddr_aio_submit(op->m->aio, req);
 }
@@ -406,6 +408,14 @@ void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms)
 
 	qb_list_for_each_entry(op, &m->busy, list)
 		op->deadline_ms += ms;
+}
+
+void ddr_metaio_delay_held(struct ddr_metaio *m, uint64_t ms)
+{
+	struct ddr_meta_op *op;
+
+	qb_list_for_each_entry(op, &m->busy, list)
+		op->deadline_ms += op->kind == DDR_META_CHECK ? 0 : ms;
 }
 
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m)

@@ -61,8 +61,8 @@ struct ddr_metaio_config {
 	 */
 	void (*unable)(void *ctx, int error);
 	/*
-	 * Only of format 2. may_stamp: may this member still be written to? stamped: an attempt has ended; @found: by whom it is TAKEN. None is called for
-	 * one that the process was stopped in. Neither must close.
+	 * Only of format 2. may_stamp: may this member still be written to? stamped: an attempt, or a look, has ended; @found: by whom it is TAKEN. None is
+	 * called for one that the process was stopped in. Neither must close.
 	 */
 	bool (*may_stamp)(void *ctx, unsigned int member);
 	void (*stamped)(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);
@@ -114,6 +114,13 @@ void ddr_metaio_kick(struct ddr_metaio *m);
  * whatever the places hold; after that only over what this node wrote there. False: it was not begun.
  */
 bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
+/*
+ * The same, but nothing is written: what is there is compared with what this node has put there. Begun even while this process is held (still.h). FINE only
+ * where there is something of this node.
+ */
+bool ddr_metaio_look(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
+/* Members that have a stamp of this node, as far as it knows. */
+uint32_t ddr_metaio_stamped(const struct ddr_metaio *m);
 /* The next stamp on @member is a first one again. */
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member);
 /* Reports members that are late; call it regularly. */
@@ -123,6 +130,8 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms);
  * ddr_metaio_tick().
  */
 void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms);
+/* The same, for what could not go on because this process was held for @ms (still.h): all but checks. */
+void ddr_metaio_delay_held(struct ddr_metaio *m, uint64_t ms);
 /* Members with a request in progress, also one that was reported as failed: it may still be carried out. */
 uint32_t ddr_metaio_asked(const struct ddr_metaio *m);
 /* Of these, members with a write in progress: a late flush does no harm. */

@@ -71,10 +71,11 @@ struct ddr_meta_stamp {
 	struct ddr_super sb;		/* of the array then */
 	uint64_t seq;			/* the last number on this device */
 	unsigned int mine;		/* bit p: place p holds what this node wrote there */
+	bool look;			/* the pair is only read */
 	bool writing;			/* the pair was read, and is as it should be */
 	bool left;			/* the member has another device now, and another one of these */
 	uint64_t begun_ms;		/* when its read was started: ddr_still_now() */
-	int error;			/* of the last attempt: said once */
+	int error;			/* of the last attempt: said once; -EBADMSG: it could not be encoded */
 };
 
 struct ddr_metaio {

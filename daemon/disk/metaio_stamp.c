@@ -7,12 +7,13 @@
  * disk may be another one, or another machine may have claimed the slot, or written here as its owner. What that means is for the array to say.
  *
  * What was read is only good for a moment: this process may be stopped between a read and the write that rests on it, for as long as another machine needs
- * to take the slot over.
+ * to take the slot over. Nor does a write that had to wait for its turn begin later than that.
  *
  * A stamp that cannot be read or written is no evidence against the member: it is tried again, and the data's own I/O finds out.
  *
  * Must never: write over a claim or another owner's stamp, once this node's own has been there; have two requests in progress on one member.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,15 +139,30 @@ static void failed(struct ddr_meta_op *op, unsigned int member, int error)
 	op->stamp->error = error;
 }
 
+static void refused(struct ddr_meta_op *op, unsigned int member, const struct ddr_fault *fault)
+{
+	char who[DDR_MEMBERS_WHO], why[DDR_ERROR_LEN];
+
+	if (op->stamp->error != -EBADMSG)
+		qb_log(LOG_CRIT, "%s: refused to write an invalid stamp: %s; other machines cannot see that this node uses the array. Please report it",
+		       ddr_members_who(op->m->cfg.members, member, who, sizeof(who)), ddr_fault_text(fault, why, sizeof(why)));
+	op->stamp->error = -EBADMSG;
+	op->m->cfg.stamped(op->m->cfg.ctx, member, DDR_STAMPED_FAILED, NULL);
+}
+
 static bool put(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_stamp *s = op->stamp;
+	struct ddr_fault fault;
 	unsigned int place;
 
 	s->next.seq = s->seq < DDR_LOG_SEQ_MAX ? s->seq + 1 : 1;
 	place = s->next.seq & 1;
-	if (ddr_stamp_encode(&s->next, &s->sb, put_at(op, place)).code != DDR_FE_OK)
+	fault = ddr_stamp_encode(&s->next, &s->sb, put_at(op, place));
+	if (fault.code != DDR_FE_OK) {
+		refused(op, member, &fault);
 		return false;
+	}
 	s->seq = s->next.seq;
 	s->mine &= ~(1u << place);
 	s->writing = true;
@@ -176,7 +192,9 @@ bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result
 	if (ddr_still_now() - s->begun_ms >= DDR_STILL_MS)
 		return false;
 	how = judge(op, &found);
-	if (how == DDR_STAMPED_FINE)
+	if (s->look && how == DDR_STAMPED_FINE && !s->mine)
+		how = DDR_STAMPED_FAILED;	/* there is nothing to compare with */
+	if (how == DDR_STAMPED_FINE && !s->look)
 		return op->m->cfg.may_stamp(op->m->cfg.ctx, member) && put(op, member);
 	op->m->cfg.stamped(op->m->cfg.ctx, member, how, &found);
 	return false;
@@ -184,7 +202,7 @@ bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result
 
 /* ---- for the array ------------------------------------------------------------------ */
 
-bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+static bool begin(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb, bool look)
 {
 	struct ddr_meta_op *op = m->stamp[member];
 	struct ddr_meta_stamp *s;
@@ -196,6 +214,7 @@ bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct dd
 		s->mine = 0;
 	s->next = *stamp;
 	s->sb = *sb;
+	s->look = look;
 	s->writing = false;
 	s->begun_ms = ddr_still_now();
 	op->members = op->waiting = 1u << member;
@@ -205,6 +224,25 @@ bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct dd
 	qb_list_add_tail(&op->list, &m->busy);
 	ddr_metaio_submit(op, member, DDR_AIO_READ, read_at(op, 0), 2, ddr_stamp_offset(sb, stamp->slot, 0));
 	return true;
+}
+
+bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+{
+	return begin(m, member, stamp, sb, false);
+}
+
+bool ddr_metaio_look(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+{
+	return begin(m, member, stamp, sb, true);
+}
+
+uint32_t ddr_metaio_stamped(const struct ddr_metaio *m)
+{
+	uint32_t members = 0;
+
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		members |= m->stamp[i] && m->stamp[i]->stamp->mine ? 1u << i : 0;
+	return members;
 }
 
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)

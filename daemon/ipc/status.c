@@ -332,10 +332,11 @@ static void node_waits(const struct ddr_array *a, const struct ddr_sm_status *st
 /* What the group waits for, and for which node. */
 static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status *st, struct json_object *o)
 {
+	bool held = a->members && a->members->still.held;
 	char text[768];
 
-	if (a->waiting || a->cluster.lost || a->stamp.stopped) {
-		add_text(o, "waits", !a->stamp.stopped ? a->error :
+	if (a->waiting || a->cluster.lost || a->stamp.stopped || held) {
+		add_text(o, "waits", !a->stamp.stopped && !held ? a->error :
 			 "its I/O waits until its members were read: another machine may have taken the array over while ddraidd did not run");
 		return;
 	}
@@ -344,12 +345,9 @@ static void cluster_waits(const struct ddr_array *a, const struct ddr_sm_status 
 		add_text_or_null(o, "waits", *text ? text : NULL);
 		return;
 	}
-	if (a->cluster.waits[0]) {	/* what the state machine waits for follows from it */
-		add_text(o, "waits", a->cluster.waits);
-		return;
-	}
-	if (a->cluster.debt[0] && (!st->wait || st->wait_for == DDR_SM_WAIT_VIEW || st->wait_for == DDR_SM_WAIT_STATE)) {	/* it says who, and why */
-		add_text(o, "waits", a->cluster.debt);
+	/* what the state machine waits for follows from the first; the second says who, and why */
+	if (a->cluster.waits[0] || (a->cluster.debt[0] && (!st->wait || st->wait_for == DDR_SM_WAIT_VIEW || st->wait_for == DDR_SM_WAIT_STATE))) {
+		add_text(o, "waits", a->cluster.waits[0] ? a->cluster.waits : a->cluster.debt);
 		return;
 	}
 	if (st->wait && st->wait_node)

@@ -76,6 +76,8 @@ static struct {
 	unsigned int ends;
 	uint32_t meta_asked, jobs_asked;	/* to these members */
 	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
+	uint32_t stamped, looked_at;	/* members that have stamps of this node; whose pairs were read while the array was held */
+	uint32_t owner_pages;		/* of superblocks that are loaded */
 	bool landing;			/* as passed to the state machine */
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
@@ -381,7 +383,9 @@ static void loaded(void)
 	play.load = NULL;
 	l->ok = true;
 	l->members = play.members;
+	memset(&l->members->still, 0, sizeof(l->members->still));	/* others than those of an earlier load */
 	fixture_super(&l->assembly.super, 2, 1, DDR_LAYOUT_ROTATING, 64u << 20, 0);
+	l->assembly.super.owner_pages = play.owner_pages;
 	l->log = calloc((size_t)l->assembly.super.slots * l->assembly.super.log_blocks, sizeof(*l->log));
 	l->map = calloc(l->assembly.super.map_blocks, sizeof(*l->map));
 	/* the driver reads them only while it starts */

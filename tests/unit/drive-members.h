@@ -69,6 +69,19 @@ bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct dd
 	return false;
 }
 
+bool ddr_metaio_look(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb)
+{
+	(void)m, (void)stamp, (void)sb;
+	play.looked_at |= 1u << member;
+	return true;
+}
+
+uint32_t ddr_metaio_stamped(const struct ddr_metaio *m)
+{
+	(void)m;
+	return play.stamped;
+}
+
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)
 {
 	(void)m, (void)member;
@@ -85,6 +98,12 @@ void ddr_metaio_tick(struct ddr_metaio *m, uint64_t now_ms)
 }
 
 void ddr_metaio_delay(struct ddr_metaio *m, uint64_t ms)
+{
+	(void)m;
+	play.meta_delay += ms;
+}
+
+void ddr_metaio_delay_held(struct ddr_metaio *m, uint64_t ms)
 {
 	(void)m;
 	play.meta_delay += ms;

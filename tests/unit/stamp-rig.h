@@ -13,6 +13,7 @@
 
 #include "daemon/array/drive.h"
 #include "daemon/array/events.h"
+#include "daemon/base/waited.h"
 #include "daemon/kernel/uevent.h"
 #include "tests/sim/rig.h"
 
@@ -27,6 +28,10 @@ static struct {
 	uint32_t fails_write;		/* ... or writes only */
 	uint32_t lies;			/* the next read of the places there delivers something else, once */
 	uint32_t exchanged, failed;	/* told to the state machine */
+	bool full;			/* what hangs has not begun: its queue has no room */
+	bool watched;			/* the array is held after a standstill, as drive.c has it; else what is tested does not depend on that */
+	unsigned int dropped;		/* records for the kernel */
+	unsigned int logs, log_failed;	/* writes of the log that have ended; members that failed with one */
 	unsigned int gave_up, lost, told, reads[DDR_MAX_MEMBERS], writes[DDR_MAX_MEMBERS];
 	char text[DDR_ERROR_LEN];
 	uint32_t node;			/* the owner of the slot, as the disks have it */
@@ -65,6 +70,9 @@ void __wrap_ddr_sm_owner(const struct ddr_sm *sm, uint32_t slot, struct ddr_owne
 }
 
 void ddr_drive_wake(struct ddr_array *array) { (void)array; }
+void ddr_drive_grow_delay(struct ddr_array *array, uint64_t ms) { (void)array, (void)ms; }
+void ddr_jobs_delay(struct ddr_jobs *jobs, uint64_t ms) { (void)jobs, (void)ms; }
+uint64_t ddr_waited_ms(void) { return 0; }
 void ddr_drive_path_is_back(struct ddr_daemon *daemon, uint32_t major, uint32_t minor) { (void)daemon, (void)major, (void)minor; }
 void ddr_drive_seek_again(struct ddr_daemon *daemon, uint64_t after_ms) { (void)daemon, (void)after_ms; }
 
@@ -92,6 +100,22 @@ void ddr_drive_step(struct ddr_array *array, const struct ddr_input *in)
 	}
 	assert_int_equal(in->type, DDR_IN_EXCHANGED);
 	play.exchanged |= 1u << in->member;
+}
+
+/* Three grants wait for the kernel. */
+bool ddr_kchan_take(struct ddr_kchan *chan, struct ddr_rec *rec)
+{
+	(void)chan;
+	assert_int_equal(play.gave_up, 0);
+	*rec = (struct ddr_rec){ .type = DDR_U_GRANT };
+	return play.dropped < 3 && ++play.dropped;
+}
+
+void ddr_kchan_flush(struct ddr_kchan *chan)
+{
+	(void)chan;
+	assert_int_equal(play.gave_up, 1);
+	assert_int_equal(play.dropped, 3);
 }
 
 const char *ddr_drive_fail(struct ddr_array *array, uint32_t member)
@@ -127,6 +151,11 @@ static const struct ddr_transport_ops transport = { .node = node_of, .known_name
 static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
 {
 	(void)ctx, (void)io, (void)no_space;
+	if (kind == DDR_META_LOG) {
+		play.logs++;
+		play.log_failed |= failed;
+		return;
+	}
 	assert_int_equal(kind, DDR_META_CHECK);
 	ddr_drive_checked(&a, failed);
 }
@@ -219,8 +248,9 @@ static void one_request(struct ddr_aio_req *req)
 		return;
 	}
 	if (is_write(req)) {
-		assert_true(stamp);
-		play.writes[m]++;
+		assert_false(play.watched && a.members->still.held);
+		assert_int_equal(req->begin_by_ms != 0, stamp);
+		play.writes[m] += stamp;
 		assert_int_equal(pwrite(req->fd, req->buf, req->len, (off_t)req->offset), req->len);
 	} else {
 		play.reads[m] += stamp;
@@ -233,13 +263,25 @@ static void one_request(struct ddr_aio_req *req)
 	end(req, 0);
 }
 
+/* As aio.c has it: is not begun. */
+static bool waits(const struct ddr_aio_req *req)
+{
+	return play.watched && a.members->still.held && !req->look;
+}
+
 /* Everything under way ends, but on the members that hang. */
 static void ends(void)
 {
 	for (unsigned int i = 0; i < w.n_flying;) {
 		struct ddr_aio_req *req = w.flying[i];
 
-		if ((play.hung >> member_of(req) & 1) || (of_stamps(req) && (play.hung_stamps >> member_of(req) & 1))) {
+		if (play.full && req->begin_by_ms && play.now >= req->begin_by_ms) {
+			w.flying[i] = w.flying[--w.n_flying];
+			end(req, -ECANCELED);
+			i = 0;
+			continue;
+		}
+		if (waits(req) || (play.hung >> member_of(req) & 1) || (of_stamps(req) && (play.hung_stamps >> member_of(req) & 1))) {
 			i++;
 			continue;
 		}
@@ -252,6 +294,13 @@ static void ends(void)
 static void pass(uint64_t ms)
 {
 	play.now += ms;
+	if (play.watched && ddr_still_held(ddr_drive_still(&a)) && ddr_drive_look_tick(&a, play.now)) {
+		ends();
+		return;
+	}
+	a.tick_ms = play.now;
+	if (play.watched && w.sb.owner_pages)	/* as it starts */
+		ddr_drive_watch(&a);
 	ddr_metaio_tick(a.meta, play.now);
 	ddr_drive_check_tick(&a, play.now);
 	ddr_drive_stamp_tick(&a, play.now);

@@ -471,6 +471,13 @@ static void a_standstill_is_no_failure_of_a_member_that_is_prepared(void **state
 	g->done(g->ctx, g);
 	play.members->open = 0;
 	end();
+
+	a = begin(false);			/* without a cluster the array is held by itself, also its threads */
+	g = is_prepared(a, 90);
+	assert_ptr_equal(g->still, &a->members->still);
+	g->done(g->ctx, g);
+	play.members->open = 0;
+	end();
 }
 
 /* ---- the kernel's channel --------------------------------------------------------------------- */

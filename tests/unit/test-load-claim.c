@@ -244,6 +244,24 @@ static void what_stands_still_is_claimed_and_taken(void **state)
 	end();
 }
 
+/* While it waits, its process stands still, and it goes on before the loop does. */
+static void stands_still(unsigned int slept_ms)
+{
+	(void)slept_ms;
+	rig.load->still.until_ms = 1;
+}
+
+/* What it has seen is as old as that, and another machine may have done the same. */
+static void after_a_standstill_nothing_is_claimed(void **state)
+{
+	(void)state;
+	meanwhile = stands_still;
+	take_over();
+	expect_refused("stood still", WAIT_MS);
+	assert_int_equal(stamp_at(0, 0, 1).seq, 11);
+	end();
+}
+
 /* The log is read when nobody writes it any more. */
 static void another_writes_its_log(unsigned int slept_ms)
 {
@@ -696,7 +714,7 @@ static void format_1_has_nothing_to_look_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_stands_still_is_claimed_and_taken), TEST(log_and_map_are_read_afterwards), TEST(what_an_earlier_claim_left_is_taken),
+		TEST(what_stands_still_is_claimed_and_taken), TEST(after_a_standstill_nothing_is_claimed), TEST(log_and_map_are_read_afterwards), TEST(what_an_earlier_claim_left_is_taken),
 		TEST(a_claim_is_above_all_that_was_seen), TEST(an_own_slot_is_not_waited_for), TEST(without_the_operator_nothing_is_claimed),
 		TEST(after_a_crash_five_seconds_are_enough), TEST(the_wait_is_that_of_the_table), TEST(no_stop_time_is_longer_than_a_kernel_takes), TEST(who_stamps_is_not_taken_over),
 		TEST(the_newest_that_moved_is_named), TEST(a_claim_in_the_first_wait_is_refused), TEST(the_last_claim_stands),

@@ -360,6 +360,7 @@ static void the_kernel_does_not_go_on_with_what_another_machine_has(void **state
 	assert_int_equal(play.told, 0);
 	assert_int_equal(play.gave_up, 1);
 	assert_true(a.stamp.taken);
+	assert_false(a.stamp.stopped);		/* status does not say that it waits any more */
 }
 
 /* This process was stopped after it had read the places: what it read is as old as that. */
@@ -460,6 +461,9 @@ static void where_others_would_tell_nothing_is_looked_at_first(void **state)
 	(void)state;
 	d.transport = &cluster;
 	assert_false(ddr_drive_looks_first(&a));
+	assert_ptr_equal(ddr_drive_still(&a), &d.still);
+	ddr_drive_watch(&a);
+	assert_false(d.still.watched || a.members->still.watched);
 	d.transport = &transport;
 	play.node = 0;			/* no slot: nothing to take */
 	assert_false(ddr_drive_looks_first(&a));

@@ -397,6 +397,10 @@ static void status_shows_what_nodes_owe(void **state)
 	look();
 	assert_non_null(strstr(at("cluster/waits"), "its I/O waits until its members were read"));
 	array.stamp.stopped = false;
+	array.members->still.held = true;
+	look();
+	assert_non_null(strstr(at("cluster/waits"), "its I/O waits until its members were read"));
+	array.members->still.held = false;
 	look();
 	d.elsewhere[0].uuid[0] = 0xee;
 	snprintf(d.elsewhere[0].waits, sizeof(d.elsewhere[0].waits), "n3 is lost");

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -79,6 +80,29 @@ static void only_a_pulse_of_afterwards_ends_it(void **state)
 	boot_ms += 6000;			/* and again: that pulse was sent before this one */
 	assert_false(ddr_still_heard(&s, 1000000 + 7050));
 	assert_true(ddr_still_held(&s));
+}
+
+/* Without a cluster: an array that was loaded is served, and each of the two has its own. */
+static void no_time_is_lost_between_two(void **state)
+{
+	struct ddr_still load = { 0 }, array = { .held = true, .since_ms = 7 };
+
+	(void)state;
+	boot_ms = 1000000;
+	ddr_still_watch(&load);
+	load.looks = true;
+	boot_ms += 3000;
+	ddr_still_follow(&array, &load);
+	assert_true(array.watched && array.looks);
+	assert_false(array.held);
+	boot_ms += 2000;
+	assert_true(ddr_still_late(&array));
+	assert_true(ddr_still_held(&array));
+	assert_int_equal(array.stood_ms, 5000);
+	load = (struct ddr_still){ 0 };
+	ddr_still_follow(&array, &load);
+	assert_false(ddr_still_held(&array));
+	assert_false(ddr_still_late(&array));
 }
 
 static void without_a_group_nothing_is_held(void **state)
@@ -215,16 +239,162 @@ static void what_waits_as_the_array_is_closed_is_dropped(void **state)
 	rig_close(&rig);
 }
 
+/* ---- reads that end it --------------------------------------------------------------- */
+
+static void on_read(struct ddr_aio_req *req)
+{
+	*(bool *)req->tag = true;
+}
+
+/* A read of a member that writes wait for already. */
+static struct ddr_aio_req read_of(struct rig *rig, unsigned int m, bool look, uint8_t *block, bool *ended)
+{
+	*ended = false;
+	block[0] = 1;
+	return (struct ddr_aio_req){ .op = DDR_AIO_READ, .fd = rig->members->dev[m].fd, .buf = block, .len = DDR_META_BLOCK, .offset = PLACE, .done = on_read,
+				     .tag = (uintptr_t)ended, .look = look };
+}
+
+/* Without a cluster the members are looked at while the array is held: those reads, and nothing else, and though writes to that member came first. */
+static void a_look_is_begun_while_it_is_held(void **state)
+{
+	static uint8_t block[2][DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct ddr_aio_req look, other;
+	bool looked, read;
+	struct rig rig;
+
+	(void)state;
+	assert_true(give(&rig, DDR_ENGINE_THREADS));
+	rig.still.looks = true;
+	boot_ms += 20000;
+	look = read_of(&rig, 1, true, block[0], &looked);
+	other = read_of(&rig, 1, false, block[1], &read);
+	ddr_aio_submit(rig.meta->aio, &other);
+	ddr_aio_submit(rig.meta->aio, &look);
+	ddr_metaio_kick(rig.meta);
+	UNTIL(&rig, looked);
+	assert_int_equal(look.result, 0);
+	assert_int_equal(block[0][0], 0);
+	assert_false(read);
+	assert_int_equal(rig.meta->aio->begun, 0);
+	assert_int_equal(rig.meta->aio->in_flight, 4);
+	for (unsigned int m = 0; m < 3; m++)
+		assert_int_equal(at_place(&rig, m), 0);
+	look = read_of(&rig, 1, true, block[0], &looked);	/* the last one of its lane has gone, and one more comes */
+	ddr_aio_submit(rig.meta->aio, &look);
+	ddr_metaio_kick(rig.meta);
+	UNTIL(&rig, looked);
+	assert_true(ddr_still_heard(&rig.still, boot_ms));
+	ddr_metaio_tick(rig.meta, 1100);
+	UNTIL(&rig, read && rig.done);
+	assert_int_equal(rig.meta_failed, 0);
+	for (unsigned int m = 0; m < 3; m++)
+		assert_int_equal(at_place(&rig, m), 0x89);
+	rig_close(&rig);
+}
+
+/* In a cluster no look ends it. */
+static void a_look_waits_for_the_group(void **state)
+{
+	static uint8_t block[DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct ddr_aio_req look;
+	struct rig rig;
+	bool looked;
+
+	(void)state;
+	assert_true(give(&rig, DDR_ENGINE_THREADS));
+	boot_ms += 20000;
+	look = read_of(&rig, 1, true, block, &looked);
+	ddr_aio_submit(rig.meta->aio, &look);
+	ddr_metaio_kick(rig.meta);
+	loop_for(&rig, 50);
+	assert_false(looked);
+	assert_int_equal(rig.meta->aio->begun, 0);
+	assert_true(ddr_still_heard(&rig.still, boot_ms));
+	ddr_metaio_tick(rig.meta, 1100);
+	UNTIL(&rig, looked && rig.done);
+	rig_close(&rig);
+}
+
+static void a_look_in_a_ring_is_not_taken_back(void **state)
+{
+	static uint8_t block[DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct ddr_aio_req look;
+	struct rig rig;
+	bool looked;
+
+	(void)state;
+	if (!give(&rig, DDR_ENGINE_AUTO)) {
+		print_message("skipped: no io_uring here; ./quickstart check runs this as root\n");
+		skip();
+	}
+	rig.still.looks = true;
+	look = read_of(&rig, 1, true, block, &looked);
+	ddr_aio_submit(rig.meta->aio, &look);
+	jumps(1, 20000);
+	ddr_metaio_kick(rig.meta);
+	UNTIL(&rig, looked && !rig.meta->aio->begun);
+	assert_int_equal(look.result, 0);
+	assert_int_equal(block[0], 0);
+	assert_true(rig.still.held);
+	nothing_is_begun(&rig);
+	is_written_when_the_hold_is_over(&rig);
+}
+
+/* A write that rests on what was read before (metaio_stamp.c), and had to wait: what was read is old by then. Those behind and before it go on. */
+static void what_rests_on_an_old_read_is_not_begun(void **state)
+{
+	static uint8_t block[DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct ddr_aio_req old = { .op = DDR_AIO_WRITE, .buf = block, .len = DDR_META_BLOCK, .offset = 2ull * PLACE, .done = on_read }, behind;
+	bool ended = false, read;
+	uint8_t there[DDR_META_BLOCK] __attribute__((aligned(4096)));
+	struct rig rig;
+
+	(void)state;
+	for (unsigned int held = 0; held < 2; held++) {
+		memset(block, 0x77, sizeof(block));
+		assert_true(give(&rig, DDR_ENGINE_THREADS));
+		ended = false;
+		old.fd = rig.members->dev[0].fd;
+		old.tag = (uintptr_t)&ended;
+		old.begin_by_ms = boot_ms + DDR_STILL_MS;
+		ddr_aio_submit(rig.meta->aio, &old);
+		behind = read_of(&rig, 0, false, there, &read);
+		ddr_aio_submit(rig.meta->aio, &behind);
+		boot_ms += 20000;
+		ddr_metaio_kick(rig.meta);
+		assert_true(rig.still.held);
+		if (held) {			/* it ends though the others wait */
+			ddr_metaio_tick(rig.meta, 1050);
+			assert_true(ended);
+			assert_false(read || rig.done);
+		}
+		assert_true(ddr_still_heard(&rig.still, boot_ms));
+		ddr_metaio_kick(rig.meta);	/* the queue goes on first */
+		UNTIL(&rig, ended && read && rig.done);
+		assert_int_equal(old.result, -ECANCELED);
+		assert_int_equal(pread(rig.members->dev[0].fd, there, sizeof(there), (off_t)old.offset), sizeof(there));
+		assert_int_equal(there[0], 0);
+		assert_int_equal(rig.meta_failed, 0);
+		rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(five_seconds_are_a_standstill),
 		cmocka_unit_test(only_a_pulse_of_afterwards_ends_it),
+		cmocka_unit_test(no_time_is_lost_between_two),
 		cmocka_unit_test(without_a_group_nothing_is_held),
 		cmocka_unit_test(what_was_decided_before_waits),
 		cmocka_unit_test(a_thread_that_goes_on_first_writes_nothing),
 		cmocka_unit_test(a_ring_that_was_not_given_is_taken_back),
 		cmocka_unit_test(what_waits_as_the_array_is_closed_is_dropped),
+		cmocka_unit_test(a_look_is_begun_while_it_is_held),
+		cmocka_unit_test(a_look_waits_for_the_group),
+		cmocka_unit_test(a_look_in_a_ring_is_not_taken_back),
+		cmocka_unit_test(what_rests_on_an_old_read_is_not_begun),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
