@@ -144,6 +144,7 @@ static void who_was_excluded_leaves(void **state)
 	assert_int_equal(play.sent, 0);
 	t->ops->leave(t);
 	assert_int_equal(ddr_transport_corosync.join(&again, &d, uuid, &events, NULL), 0);
+	settled();
 	assert_int_equal(play.open, 1);
 	assert_int_equal(play.tried, 2);
 	leave(again);
