@@ -217,6 +217,7 @@ struct ddr_array {
 	struct {
 		uint64_t turn;		/* the last one, in units of the clock */
 		uint32_t suspect;	/* members that do not hold this node's stamp: their superblocks are to be read first */
+		uint32_t doubt;		/* the same, and those that have been read since, but whose pairs have not */
 		uint32_t seen;		/* of the suspects before the last turn, those whose superblocks are the members' */
 		bool stopped;		/* the kernel has stopped for want of this daemon, and the members are looked at before it goes on: */
 		uint32_t begun, done, good;	/* members whose stamps were begun since, have ended, and were as they should be */

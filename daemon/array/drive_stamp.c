@@ -73,6 +73,12 @@ bool ddr_drive_looks_first(struct ddr_array *a)
 	return true;
 }
 
+/* A member has shown something else, and has not been read again: also if it was as it should be before. */
+static bool in_doubt(const struct ddr_array *a)
+{
+	return a->stamp.doubt & ddr_drive_in_use(a);
+}
+
 /* Has each member that is part of the array been looked at, and is one at least as it should be? A node that has no slot any more has nothing to lose. */
 static bool looked_at(struct ddr_array *a)
 {
@@ -80,7 +86,7 @@ static bool looked_at(struct ddr_array *a)
 
 	if (!make_stamp(a, &stamp))
 		return true;
-	return !a->check.wanted && !a->check.out && !a->stamp.suspect && a->stamp.good && !(ddr_drive_in_use(a) & ~a->stamp.done);
+	return !a->check.wanted && !a->check.out && !in_doubt(a) && a->stamp.good && !(ddr_drive_in_use(a) & ~a->stamp.done);
 }
 
 /* The kernel, which had stopped, goes on. */
@@ -205,7 +211,7 @@ static bool has_looked(const struct ddr_array *a, uint32_t members, uint64_t now
 {
 	uint32_t silent = a->look.due_ms && now_ms >= a->look.due_ms ? UINT32_MAX : a->check.done & ~a->check.fine;
 
-	return !a->check.wanted && !a->check.out && !a->stamp.suspect && a->stamp.good && just_looked(a) &&
+	return !a->check.wanted && !a->check.out && !in_doubt(a) && a->stamp.good && just_looked(a) &&
 	       !(members & ~(a->stamp.done | silent));
 }
 
@@ -284,6 +290,7 @@ static void begin_again(struct ddr_array *a, unsigned int member)
 		 "back to an older state. Run ddraid verify %s, and replace the disk if this happens again", member, a->members->name[member], a->name);
 	ddr_event_plain(a, LOG_ERR, "stamp-lost", text);
 	ddr_metaio_stamp_afresh(a->meta, member);
+	a->stamp.doubt &= ~(1u << member);
 }
 
 /* @member did not hold what this node wrote there. */
@@ -291,6 +298,7 @@ static void other_stamp(struct ddr_array *a, unsigned int member, enum ddr_meta_
 {
 	if (!(a->stamp.seen >> member & 1)) {
 		a->stamp.suspect |= 1u << member;
+		a->stamp.doubt |= 1u << member;
 		a->check.done &= ~(1u << member);
 		ddr_drive_check(a, 1u << member);
 	} else if (how == DDR_STAMPED_TAKEN) {
@@ -310,6 +318,8 @@ void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how
 		other_stamp(a, member, how, found);
 		return;
 	}
+	if (how == DDR_STAMPED_FINE)
+		a->stamp.doubt &= ~(1u << member);
 	a->stamp.done |= a->stamp.begun & 1u << member;
 	if (how != DDR_STAMPED_FINE || !(a->stamp.begun >> member & 1))
 		return;

@@ -155,6 +155,57 @@ static void what_was_read_gets_old(void **state)
 	assert_false(a.members->still.held);
 }
 
+/* A claim comes to a member that has been looked at, while another one is waited for. */
+static void a_claim_during_the_look_is_seen(void **state)
+{
+	(void)state;
+	runs();
+	play.hung_stamps = 2;
+	pass(20000);
+	pass(600);
+	assert_int_equal(a.stamp.done, 5);
+	put_other(0, DDR_STAMP_CLAIM, 10);
+	put_other(0, DDR_STAMP_CLAIM, 11);
+	pass(600);
+	assert_int_equal(a.stamp.suspect, 1);
+	play.hung_stamps = 0;
+	ends();
+	assert_int_equal(a.stamp.done, 7);
+	for (unsigned int i = 0; i < 10; i++) {
+		assert_true(a.members->still.held);
+		pass(400);
+	}
+	assert_int_equal(play.gave_up, 1);
+}
+
+/* Likewise, where only the kernel has stopped. */
+static void a_claim_during_the_look_keeps_the_kernel(void **state)
+{
+	(void)state;
+	pass(0);
+	pass(2000);
+	stopped();
+	pass(0);
+	play.hung_stamps = 2;
+	pass(100);
+	assert_int_equal(a.stamp.done, 5);
+	put_other(0, DDR_STAMP_CLAIM, 10);
+	put_other(0, DDR_STAMP_CLAIM, 11);
+	pass(2000);
+	assert_int_equal(a.stamp.suspect, 1);
+	play.hung_stamps = 0;
+	ends();
+	assert_int_equal(a.stamp.done, 7);
+	play.hung_stamps = 1;
+	for (unsigned int i = 0; i < 10; i++)
+		pass(500);
+	play.hung_stamps = 0;
+	for (unsigned int i = 0; i < 10; i++)
+		pass(1000);
+	assert_int_equal(play.told, 0);
+	assert_int_equal(play.gave_up, 1);
+}
+
 /* The process is stopped again while it looks: what it has seen until then is older than that. */
 static void a_second_standstill_is_a_second_look(void **state)
 {
@@ -315,7 +366,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(without_a_cluster_a_standstill_holds_the_array), TEST(what_another_machine_has_stays_held), TEST(a_look_looks_twice),
 		TEST(a_member_that_hangs_holds_it_for_its_limit), TEST(a_pair_that_hangs_holds_it_for_its_limit), TEST(nobody_knows_while_no_member_delivers),
-		TEST(what_was_read_gets_old), TEST(a_second_standstill_is_a_second_look), TEST(what_shows_nothing_is_loaded_again),
+		TEST(what_was_read_gets_old), TEST(a_claim_during_the_look_is_seen), TEST(a_claim_during_the_look_keeps_the_kernel), TEST(a_second_standstill_is_a_second_look), TEST(what_shows_nothing_is_loaded_again),
 		TEST(a_member_without_a_stamp_shows_nothing), TEST(an_array_without_a_slot_is_loaded_again), TEST(what_is_held_is_not_late),
 		TEST(the_kernel_goes_on_by_the_same_look),
 		TEST(a_stamp_that_waited_is_not_written), TEST(a_stamp_that_cannot_be_made_has_failed),
