@@ -286,19 +286,6 @@ const char *ddr_array_adopted(struct ddr_array *a)
 	return NULL;
 }
 
-/* For what they wait may change before it ends. */
-static void keep_waiting(struct ddr_daemon *d, const char *waits)
-{
-	struct qb_list_head *iter;
-
-	qb_list_for_each(iter, &d->arrays) {
-		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
-
-		if (a->state == DDR_ARRAY_DOWN && a->waiting && !a->retry_ms && strcmp(a->error, waits) != 0)
-			snprintf(a->error, sizeof(a->error), "%s", waits);
-	}
-}
-
 void ddr_arrays_retry(struct ddr_daemon *d)
 {
 	const char *waits = d->transport->waits(d);
@@ -306,7 +293,7 @@ void ddr_arrays_retry(struct ddr_daemon *d)
 	uint64_t now;
 
 	if (waits) {
-		keep_waiting(d, waits);
+		ddr_arrays_wait_for(d, waits);
 		return;
 	}
 	now = ddr_now_ms();

@@ -277,6 +277,8 @@ void ddr_arrays_close(struct ddr_daemon *d);
 void ddr_array_refuse(struct ddr_array *a);
 /* Retries arrays that wait for the cluster; call it regularly. */
 void ddr_arrays_retry(struct ddr_daemon *d);
+/* Status shows from now on that arrays which wait for the cluster wait for this. */
+void ddr_arrays_wait_for(struct ddr_daemon *d, const char *what);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Do all arrays rest? */

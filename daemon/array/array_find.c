@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Finds an array of this node by its uuid, its name, or the name of its mapped device; asks all of them. */
+/* Finds an array of this node by its uuid, its name, or the name of its mapped device; asks, or tells, all of them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/array/array.h"
@@ -82,4 +83,16 @@ bool ddr_arrays_rest(const struct ddr_daemon *d)
 		if (!qb_list_entry(iter, struct ddr_array, list)->rests)
 			return false;
 	return true;
+}
+
+void ddr_arrays_wait_for(struct ddr_daemon *d, const char *what)
+{
+	struct qb_list_head *iter;
+
+	qb_list_for_each(iter, &d->arrays) {
+		struct ddr_array *a = qb_list_entry(iter, struct ddr_array, list);
+
+		if (a->state == DDR_ARRAY_DOWN && a->waiting && !a->retry_ms && strcmp(a->error, what) != 0)
+			snprintf(a->error, sizeof(a->error), "%s", what);
+	}
 }
