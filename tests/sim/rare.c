@@ -10,6 +10,7 @@
 
 #include "sim.h"
 
+#define TAKEN_MS	70000u	/* what an adoption takes at least (daemon/disk/claim.h) */
 #define HANGS_MS	20000u	/* io_timeout of all daemons (twin/node.c) */
 
 static uint64_t draw(struct sim *s, uint64_t n)
@@ -313,6 +314,7 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_OLDER:
 	case RARE_LIES:
 	case RARE_GONE:
+	case RARE_TAKEN:
 	case RARE_WHATS:
 		return;
 	}
@@ -329,6 +331,9 @@ void rare_event(struct sim *s, struct node *n)
 	where_a_job_works(s, n);
 	if (n->looks_at)
 		where_a_thread_looks(s, n);
+	if (has(s, RARE_TAKEN) && !s->cluster && !s->finding && n->stopped && !s->rare.taken && chance(s, 20) &&
+	    act(s, n, RARE_TAKEN, TAKEN_MS + draw(s, 2 * TAKEN_MS), 0))
+		n->stopped_until = s->event + 1 + draw(s, 40);
 	if (!n->sm)
 		where_a_node_starts(s, n);
 	if ((has(s, RARE_WRONG) || has(s, RARE_SLOW) || has(s, RARE_SWAP)) && chance(s, 15))
@@ -337,7 +342,7 @@ void rare_event(struct sim *s, struct node *n)
 		replaces(s, n);
 	if (!chance(s, s->rare.every) || rare_quiet(s))
 		return;
-	for (what = 0; what < RARE_WHATS; what++)
+	for (what = 0; what < RARE_TAKEN; what++)
 		if (has(s, (enum rare_what)what) && chance(s, 2)) {
 			one(s, n, (enum rare_what)what);
 			return;

@@ -468,8 +468,9 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 #define SIM_TABLES	9u	/* ways in which a table may be wrong */
 enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_WEDGE, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
  RARE_BAD_COPY, RARE_HANG,
-	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_WHATS };
-struct rare { uint64_t rng; uint32_t kinds, every, user, clone; uint64_t user_until, clone_until; };	/* user: the node with a command in the group of the array; clone: one that is a copy; 0: none */
+	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_TAKEN, RARE_WHATS };
+/* user: the node with a command in the group of the array; clone: one that is a copy; taken: the one whose array another machine has; 0: none */
+struct rare { uint64_t rng; uint32_t kinds, every, user, clone, taken; uint64_t user_until, clone_until; };
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,

@@ -90,6 +90,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "remembers-newer", ACT_RARE, RARE_OLDER, { "by" } },		/* generation than the disks ever had; 0: another one of that number */
 	{ "reads-back-other", ACT_RARE, RARE_LIES, { "member" } },
 	{ "removed-while-loaded", ACT_RARE, RARE_GONE, { NULL } },
+	{ "another-machine-has-it", ACT_RARE, RARE_TAKEN, { "ms" } },	/* without a cluster: it stands still for so long, and the array is adopted elsewhere */
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },

@@ -245,8 +245,11 @@ static bool engine_put(struct ddr_aio *q, struct ddr_aio_req *req)
 		answer(q, req, -EBADF);
 		return true;
 	}
-	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE)
+	if (req->op == DDR_AIO_WRITE || req->op == DDR_AIO_WRITE_DURABLE) {
 		twin_serves(p, "writes to a member");
+		if (p->s->rare.taken == p->n->id)
+			sim_violation(p->s, "rule I3: node %u writes to a member of an array that another machine has by now", p->n->id);
+	}
 	if (req->op != DDR_AIO_READ)
 		twin_effect();
 	r = twin_own(sizeof(*r));
@@ -354,9 +357,9 @@ void twin_requests_go_on(struct proc *p)
 			continue;
 		}
 		r->waits = false;
-		if (!ddr_still_late(&p->d->still)) {
-			if (twin_stood_still(p))
-				sim_violation(p->s, "rule L8: a thread of node %u writes to a member, after the daemon stood still", p->n->id);
+		if (!ddr_still_late(r->q->still)) {
+			if (twin_stood_still(p) || twin_stood_alone(p))
+				sim_violation(p->s, "rules L8 and I3: a thread of node %u writes to a member, after the daemon stood still", p->n->id);
 			at = &r->next;
 			continue;
 		}
@@ -373,6 +376,14 @@ unsigned int twin_requests(const struct node *n)
 	for (const struct request *r = requests; r; r = r->next)
 		k += may_end(r, n);
 	return k;
+}
+
+bool twin_given(const struct node *n)
+{
+	for (const struct request *r = requests; r; r = r->next)
+		if (r->n == n && r->bytes && !r->waits)
+			return true;
+	return false;
 }
 
 bool twin_writes_by(const struct file *f)
@@ -544,6 +555,8 @@ static int read_ends(struct sim *s, struct request *r, enum area area, uint64_t 
 	}
 	if (!ret && r->p)
 		get_bytes(s, d, r->req->buf, r->len, r->offset);
+	if (!ret && r->p && area == AREA_STAMP && r->begun_ms >= r->p->woke_ms)
+		r->p->unlooked = false;
 	if (!ret && r->p && area == AREA_DATA)
 		read_wrong(s, r, block);
 	if (!ret && r->p && area == AREA_DATA)

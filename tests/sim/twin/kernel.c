@@ -77,6 +77,8 @@ int twin_bind(struct file *f, struct ddr_bind *bind)
 	f->kind = FILE_CHANNEL;
 	f->channel = *bound_of(f->p) = ++channels;
 	f->p->unseen = false;
+	f->p->unlooked = false;		/* all of it is read anew; what another machine has written to the superblocks is not simulated */
+	twin_given_back(s, f->p->n);
 	bind->flags = 0;
 	bind->order = s->geo.order;
 	bind->parity = s->geo.parity;
@@ -195,7 +197,8 @@ ssize_t twin_channel_write(struct file *f, const void *buf, size_t len)
 			errno = stale(f) ? ESTALE : ENODEV;
 			return -1;
 		}
-		twin_serves(f->p, "writes to its kernel");
+		if (f->p->s->rare.taken != f->p->n->id || rec[i].type != DDR_U_KILL)
+			twin_serves(f->p, "writes to its kernel");
 		if (!kernel_heard(f->p->s, &f->p->n->k)) {
 			errno = ETIME;
 			return -1;

@@ -112,6 +112,13 @@ static void settle(struct proc *p)
 	}
 	if (n->removed && !n->k.there && sim_chance(p->s, 8))
 		table_is_back(p);
+	if (a && a->state == DDR_ARRAY_REFUSED && a->stamp.taken && p->s->rare.taken == n->id) {	/* the other one stops it, and this machine boots */
+		if (!n->k.killed)
+			sim_violation(p->s, "I3: node %u does not serve its array any more, and its kernel goes on", n->id);
+		twin_given_back(p->s, n);
+		node_power(p->s, n);
+		return;
+	}
 	/* without a cluster, the id of the machine is what the array remembers */
 	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->cluster && (n->another || p->d->ident.fixed)) {
 		n->adopts = n->another;
@@ -121,7 +128,7 @@ static void settle(struct proc *p)
 	}
 	if (a && a->state == DDR_ARRAY_REFUSED && !p->s->finding && !p->s->lossy && !p->absent && !p->was_refused && !unreachable(p))
 		sim_violation(p->s, "node %u refuses the array: %s", n->id, a->error);
-	if (a && a->stamp.taken)
+	if (a && a->stamp.taken && p->s->rare.taken != n->id)
 		sim_violation(p->s, "I3: node %u stops its array for another machine, and there is none: %s", n->id, a->error);
 	if (a && a->stamp.lost)
 		sim_violation(p->s, "I3: node %u misses %u of its stamps, and no disk has lost one", n->id, a->stamp.lost);
@@ -151,6 +158,10 @@ static void catch_up(struct proc *p)
 	if (twin_stood_still(p)) {
 		p->unheard = true;
 		p->pulse_due = p->pulse + 1;
+	}
+	if (twin_stood_alone(p)) {
+		p->unlooked = true;
+		p->woke_ms = p->s->now;
 	}
 	p->ran_ms = p->s->now;
 	while (!stood_still && (fd = twin_request_overdue(p)) >= 0)
@@ -270,6 +281,7 @@ void node_start(struct sim *s, struct node *n)
 {
 	struct proc *p = twin_of(s, n);
 
+	twin_given_back(s, n);
 	if (check_hopeless(s))
 		return;		/* the node has seen a later generation, and does not start from an older one (note 8) */
 	if (!check_newest_super(s, &n->sb)) {

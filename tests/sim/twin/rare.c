@@ -301,6 +301,70 @@ static bool goes(struct sim *s, struct proc *p)
 	return true;
 }
 
+/* ---- a machine that stands still, and its array on another one --------------------- */
+
+static uint8_t pair_of[DDR_MAX_MEMBERS][2][DDR_META_BLOCK];	/* what the claims were written over */
+static uint32_t taken_slot;
+
+/* Its slot; -1: not all members show that this daemon has it, or something is on its way to one. */
+static int shown_slot(struct sim *s, const struct proc *p)
+{
+	const struct ddr_array *a = p->alive && p->n->sm ? twin_array(p) : NULL;
+	static struct ddr_owners owners;
+	struct ddr_super sb;
+	int slot = -1;
+
+	if (!a || !a->ready || a->broken || !check_newest_super(s, &sb) || twin_given(p->n))
+		return -1;
+	check_newest_owners(s, &owners);
+	for (uint32_t i = 0; i < sb.slots; i++)
+		if (sb.slot_node[i] == p->n->id && owners.slot[i].state == DDR_SLOT_OWNED && owners.slot[i].instance.cookie == p->n->k.cookie)
+			slot = (int)i;
+	for (uint32_t m = 0; m < sb.members; m++) {
+		bool used = sb.member[m].state == DDR_MEMBER_IN_SYNC || sb.member[m].state == DDR_MEMBER_REBUILDING;
+		const struct disk *d = &s->disk[m];
+
+		if (used && (!(ddr_metaio_stamped(a->meta) >> m & 1) || d->dead || d->exchanged || d->cut || twin_hangs(p, m)))
+			return -1;
+	}
+	return slot;
+}
+
+/* The machine sleeps for @ms. Meanwhile another one adopts the array: it watches, claims, and goes on. What it writes behind its claim is its own business. */
+static bool taken(struct sim *s, struct node *n, uint64_t ms)
+{
+	struct ddr_stamp claim = { .kind = DDR_STAMP_CLAIM, .generation = 1, .node = 99, .machine = { 99 }, .instance = { .boot_id = { 99 }, .cookie = 99 }, .claim = { 99 }, .stop_ms = 30000, .name = "elsewhere" };
+	int slot = !s->cluster && n->stopped && !s->rare.taken ? shown_slot(s, twin_of(s, n)) : -1;
+
+	if (slot < 0)
+		return false;
+	claim.slot = (uint16_t)slot;
+	memcpy(claim.array_uuid, s->sb0.array_uuid, sizeof(claim.array_uuid));
+	for (uint32_t m = 0; m < s->sb0.members; m++) {
+		memcpy(pair_of[m], s->disk[m].stamp[slot], sizeof(pair_of[m]));
+		for (unsigned int place = 0; place < 2; place++) {
+			claim.seq = 1000000 + place;
+			if (ddr_stamp_encode(&claim, &s->sb0, s->disk[m].stamp[slot][place]).code != DDR_FE_OK)
+				sim_violation(s, "a claim that cannot be");
+		}
+	}
+	taken_slot = (uint32_t)slot;
+	s->rare.taken = n->id;
+	s->now += ms;
+	sim_trace(s, "node %u: it stands still for %llu ms, and another machine has adopted the array", n->id, (unsigned long long)ms);
+	return true;
+}
+
+void twin_given_back(struct sim *s, const struct node *n)
+{
+	if (s->rare.taken != n->id)
+		return;
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		memcpy(s->disk[m].stamp[taken_slot], pair_of[m], sizeof(pair_of[m]));
+	s->rare.taken = 0;
+	sim_trace(s, "node %u: the other machine has given the array back", n->id);
+}
+
 bool node_rare(struct sim *s, struct node *n, const struct act *a)
 {
 	struct proc *p = twin_of(s, n);
@@ -349,6 +413,7 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 	case RARE_OLDER: return remembers(s, n, a->arg[0]);
 	case RARE_LIES: return sim_disk_lies(s, (uint32_t)a->arg[0]);
 	case RARE_GONE: return goes(s, p);
+	case RARE_TAKEN: return taken(s, n, a->arg[0]);
 	default: return false;
 	}
 }

@@ -66,6 +66,8 @@ struct proc {
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
 	bool unheard;			/* since it stood still none of its pulses came back, from number @pulse_due on */
 	uint64_t pulse, pulse_due;	/* @pulse: the last one that it sent */
+	bool unlooked;			/* without a cluster: since it went on after a standstill, at @woke_ms, it has seen no stamp of its array */
+	uint64_t woke_ms;
 	uint64_t cookie;		/* of the array object, as its kernel had it last */
 	struct { void *cpg, *quorum; } context;
 	int cpg_fd, quorum_fd, fence_fd, control_fd, uevent_fd;
@@ -95,7 +97,9 @@ enum twin_what { TWIN_LOOP = 1, TWIN_THREADS, TWIN_REQUESTS, TWIN_WHATS };
 void twin_happens(struct proc *p, enum twin_what what, unsigned int which);
 /* Has it not run for so long, while it was in the group, that it must do nothing before it has heard a pulse of its own (rule L8)? */
 bool twin_stood_still(const struct proc *p);
-/* It is about to do what a daemon that stood still must not do yet (rule L8). */
+/* Likewise, while it had an array without a cluster (rule I3). */
+bool twin_stood_alone(const struct proc *p);
+/* It is about to do what a daemon that stood still must not do yet. */
 void twin_serves(struct proc *p, const char *what);
 /* Calls into the daemon, which may die within. */
 void twin_run(struct proc *p, void (*what)(struct proc *p, const void *arg), const void *arg);
@@ -112,6 +116,8 @@ struct act twin_choice(struct sim *s, struct node *n);
 
 /* start --adopt */
 void twin_adopt(struct proc *p);
+/* If another machine has its array (struct rare, taken): no more. It has changed nothing. */
+void twin_given_back(struct sim *s, const struct node *n);
 
 /* ---- world.c ------------------------------------------------------------------- */
 
@@ -186,6 +192,8 @@ unsigned int twin_requests(const struct node *n);
 unsigned int twin_pending(const struct proc *p, uint32_t member);
 extern uint64_t twin_ended[DDR_MAX_MEMBERS];	/* requests, of any node */
 bool twin_hangs(const struct proc *p, uint32_t member);
+/* Is a write of the node on its way to a disk? */
+bool twin_given(const struct node *n);
 /* Is a write or flush by this descriptor under way? */
 bool twin_writes_by(const struct file *f);
 uint64_t twin_request_kind(const struct proc *p, unsigned int which);

@@ -29,10 +29,23 @@ bool twin_stood_still(const struct proc *p)
 	return p->cpg_fd && p->s->now - p->ran_ms >= UNHEARD_MS;
 }
 
+bool twin_stood_alone(const struct proc *p)
+{
+	const struct ddr_array *a = p->d && !p->d->transport->cluster ? twin_array(p) : NULL;
+
+	return a && (a->state == DDR_ARRAY_RUNNING || a->state == DDR_ARRAY_LOADING) && p->s->now - p->ran_ms >= UNHEARD_MS;
+}
+
 void twin_serves(struct proc *p, const char *what)
 {
 	if (p->unheard)
 		sim_violation(p->s, "rule L8: the daemon of node %u stood still, and %s before a pulse of its own came back", p->n->id, what);
+	if (p->s->rare.taken == p->n->id && p->n->k.killed)
+		return;			/* nothing goes on there any more; what it writes to members is looked at as well (disk.c) */
+	if (p->s->rare.taken == p->n->id)
+		sim_violation(p->s, "rule I3: the daemon of node %u %s, though another machine has its array by now", p->n->id, what);
+	if (p->unlooked)
+		sim_violation(p->s, "rule I3: the daemon of node %u stood still, and %s before it has looked whether another machine has the array", p->n->id, what);
 }
 
 bool node_stands_still(const struct sim *s, const struct node *n)
