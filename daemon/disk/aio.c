@@ -191,9 +191,17 @@ static void hold(struct ddr_aio *q, struct ddr_aio_req *req)
 	q->held = req;
 }
 
+/* The owner of a queue that is closed may end with its last request, and what it was held by with it. */
+static void may_forget(struct ddr_aio *q)
+{
+	if (q->closing && !q->in_flight)
+		q->still = NULL;
+}
+
 static void end(struct ddr_aio *q, struct ddr_aio_req *req)
 {
 	q->in_flight--;
+	may_forget(q);
 	req->ended = true;
 	if (req->result && place_gone(req))
 		req->result = -ENODEV;
@@ -350,6 +358,7 @@ void ddr_aio_close(struct ddr_aio *q)
 		return;
 	q->closing = true;
 	q->drops = ddr_still_held(q->still);
+	may_forget(q);
 	/* on_event() ends them: the caller does not expect that here */
 	if ((q->held || q->in_flight > q->begun) && write(q->event_fd, &one, sizeof(one)) < 0)
 		qb_perror(LOG_ERR, "writing an eventfd");

@@ -95,7 +95,7 @@ struct ddr_aio_engine {
 
 struct ddr_aio {
 	qb_loop_t *loop;
-	struct ddr_still *still;	/* set by the owner after ddr_aio_open(); NULL: nothing is ever held */
+	struct ddr_still *still;	/* set by the owner after ddr_aio_open(), until done() of the last request once the queue is closed; NULL: nothing is ever held */
 	const struct ddr_aio_engine *engine;
 	void *priv;			/* for the engine */
 	int event_fd;			/* readable when requests have ended */

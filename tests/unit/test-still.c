@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -380,6 +381,57 @@ static void what_rests_on_an_old_read_is_not_begun(void **state)
 	}
 }
 
+/* ---- the end ------------------------------------------------------------------------ */
+
+struct owner {
+	struct ddr_still *still;	/* a page of its own: whoever looks at it after the end does not survive */
+	struct ddr_aio *closes;		/* with its last request; NULL: it was closed before */
+	bool ended;
+};
+
+static void ends_with_its_request(struct ddr_aio_req *req)
+{
+	struct owner *o = (struct owner *)(uintptr_t)req->tag;
+
+	ddr_aio_close(o->closes);
+	assert_int_equal(munmap(o->still, sizeof(*o->still)), 0);
+	o->ended = true;
+}
+
+/* An array whose members keep what it is held by is gone with its last request; the queue ends a moment later. */
+static void an_owner_ends_with_its_last_request(void **state)
+{
+	static const uint64_t engines[] = { DDR_ENGINE_THREADS, DDR_ENGINE_AUTO };
+	static uint8_t block[DDR_META_BLOCK] __attribute__((aligned(4096)));
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct owner o = { .still = mmap(NULL, sizeof(*o.still), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+		struct ddr_aio_req req;
+		struct ddr_aio *q;
+		struct rig rig;
+
+		assert_ptr_not_equal(o.still, MAP_FAILED);
+		assert_true(give(&rig, DDR_ENGINE_THREADS));
+		ddr_still_watch(o.still);
+		assert_int_equal(ddr_aio_open(&q, rig.loop, engines[i % 2], 4, false), 0);
+		q->still = o.still;
+		req = read_of(&rig, 1, false, block, &o.ended);
+		req.done = ends_with_its_request;
+		req.tag = (uintptr_t)&o;
+		ddr_aio_submit(q, &req);
+		ddr_aio_kick(q);
+		if (i < 2)
+			ddr_aio_close(q);
+		else
+			o.closes = q;
+		UNTIL(&rig, o.ended);
+		ddr_metaio_kick(rig.meta);
+		UNTIL(&rig, rig.done);
+		rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_look_waits_for_the_group),
 		cmocka_unit_test(a_look_in_a_ring_is_not_taken_back),
 		cmocka_unit_test(what_rests_on_an_old_read_is_not_begun),
+		cmocka_unit_test(an_owner_ends_with_its_last_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
