@@ -355,6 +355,11 @@ bool node_listens(const struct sim *s, const struct node *n, bool quorum)
 	return p->alive && fd && twin_loop_polls(p, fd);
 }
 
+void twin_group_begin(const struct proc *p)
+{
+	memset(&own[p - twin_proc], 0, sizeof(own[0]));	/* of an earlier run */
+}
+
 void twin_group_end(struct proc *p)
 {
 	p->cpg_fd = p->quorum_fd = own[p - twin_proc].fd = 0;

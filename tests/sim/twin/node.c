@@ -302,6 +302,7 @@ void node_start(struct sim *s, struct node *n)
 	}
 	n->removed = false;
 	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .file = p->file, .ran_ms = s->now, .began_ms = s->now };
+	twin_group_begin(p);
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */
 		p->absent |= s->disk[m].dead && !still_there(s) ? 1u << m : 0;

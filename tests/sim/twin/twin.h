@@ -231,6 +231,8 @@ void twin_table_done(struct proc *p, int result);
 
 /* ---- group.c, fence.c ------------------------------------------------------------ */
 
+/* A daemon starts, and ends. */
+void twin_group_begin(const struct proc *p);
 void twin_group_end(struct proc *p);
 /* A call that waits for corosync's answer begins. */
 void twin_corosync_waits(void);
