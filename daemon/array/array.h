@@ -228,7 +228,7 @@ struct ddr_array {
 		uint64_t since_ms;	/* the standstill that it is for: its ddr_still.since_ms; 0: none */
 		uint64_t at_ms, due_ms;	/* the pairs are read again then; members that have not delivered theirs until then are not waited for */
 		uint64_t begun_ms[DDR_MAX_MEMBERS], good_ms;	/* of each member's pair; of the last one that was as it should be */
-	} look;				/* likewise: at the members of an array that is held */
+	} look;				/* used by drive_stamp.c while the array is held: its look at the members */
 
 	/* used by events.c; sorted by time, and kept until the device is removed or the daemon ends */
 	struct ddr_finding finding[DDR_ARRAY_FINDINGS];

@@ -27,7 +27,7 @@
 #define DDR_ASK_TEXT	384u
 #define DDR_ASK_MOMENT	16u
 
-/* One question. While it waits or runs, the structure that contains it belongs to it: whoever does not want the answer any more notes that there. */
+/* One question. The structure around it must stay until done(). Who does not want the answer any more notes that in this structure. */
 struct ddr_ask {
 	/* set by the caller */
 	void (*run)(struct ddr_ask *a);		/* in the thread */

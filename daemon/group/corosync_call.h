@@ -22,7 +22,7 @@ struct ddr_corosync_list {
 	struct { uint32_t node; char name[DDR_COROSYNC_NAME_LEN]; } node[DDR_COROSYNC_NODES];	/* name: empty: it is listed without a name */
 };
 
-/* A connection that is told when the list changes. Then @changed is set, by cmap_dispatch(). */
+/* A connection on which corosync reports changes of the list: cmap_dispatch() sets @changed then. */
 struct ddr_corosync_watch {
 	cmap_handle_t handle;
 	int fd;

@@ -21,7 +21,7 @@
 
 #define GROUP		"ddraid"
 #define RETRY_MS	5u	/* pause before a queue that corosync did not accept is tried again */
-#define JOIN_MS		20u	/* likewise a join */
+#define JOIN_MS		20u	/* pause before a join that corosync refused is tried again */
 #define BATCH		64u	/* deliveries in one round of the loop */
 #define LINES		5u	/* log messages about dropped messages in a minute */
 
