@@ -124,6 +124,8 @@ static struct json_object *json_owner(const struct ddr_owner *s)
 	add(o, "fenced_boot_id", json_uuid(s->fenced.boot_id));
 	add(o, "fenced_cookie", json_object_new_uint64(s->fenced.cookie));
 	add(o, "fenced_time", json_object_new_uint64(s->fenced_time));
+	add(o, "renewed", json_object_new_boolean(s->renewed));
+	add(o, "log_seq", json_object_new_uint64(s->log_seq));
 	return o;
 }
 

@@ -278,6 +278,7 @@ static int start_reload(struct ddr_array *a, const struct ddr_output *o, uint16_
 		r->super.member[m].state = o->members & (1u << m) ? DDR_MEMBER_IN_SYNC : DDR_MEMBER_FAULTY;
 	r->from = slot == DDR_RELOAD_SUPER && !o->members ? a->members->open : o->members;
 	r->slot = slot;
+	r->since = o->since;
 	r->limit_ms = (unsigned int)a->tune.io_timeout_ms;
 	r->io = o->io;
 	r->done = on_reload;

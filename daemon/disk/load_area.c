@@ -2,7 +2,7 @@
 /*
  * Reads the log of a slot, or the region map, from all members at once. See loader.h.
  *
- * Must never: treat an unreadable block as clean (rule 11).
+ * Must never: treat an unreadable block as clean (rule 11), nor one over which a write of an earlier owner of the slot has landed (note 25).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,15 +14,27 @@
 #include "lib/disk/layout.h"
 #include "lib/disk/look.h"
 
-/* Takes the block at @buf, read from place @place, if it is valid and newer than *@best. */
-static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slot, uint32_t index, unsigned int place,
-		       struct ddr_load_block *best)
+/* One log, or the map, on all members. */
+struct area {
+	uint64_t offset, since;
+	uint16_t slot;
+	char what[32];			/* for messages */
+	uint32_t n;			/* pairs of places */
+	struct ddr_look *look[DDR_MAX_MEMBERS];
+};
+
+/*
+ * Takes the block at @buf, read from place @place, if it is valid and newer than *@best. One of an earlier owner may have landed over the newest one, on
+ * all members: then no other copy says what that had marked.
+ */
+static void take_block(const struct ddr_super *sb, const struct area *ar, const void *buf, uint32_t index, unsigned int place, struct ddr_load_block *best)
 {
 	const struct ddr_disk_log *blk = buf;
 	struct ddr_log_info info;
 	struct ddr_fault fault;
 
-	fault = ddr_log_decode(buf, sb, slot, index, place, &info);
+	fault = ddr_log_decode(buf, sb, ar->slot, index, place, &info);
+	best->late |= fault.code == DDR_FE_OK && info.seq < ar->since;
 	if (fault.code != DDR_FE_OK || (best->valid && best->seq >= info.seq))
 		return;
 	best->valid = true;
@@ -33,15 +45,6 @@ static void take_block(const struct ddr_super *sb, const void *buf, uint16_t slo
 	memcpy(best->repair, info.repair, sizeof(best->repair));
 	memcpy(best->payload, blk->payload, sizeof(best->payload));
 }
-
-/* One log, or the map, on all members. */
-struct area {
-	uint64_t offset;
-	uint16_t slot;
-	char what[32];			/* for messages */
-	uint32_t n;			/* pairs of places */
-	struct ddr_look *look[DDR_MAX_MEMBERS];
-};
 
 bool ddr_load_begun(enum ddr_look_start how, const struct ddr_members *members, unsigned int m, const char *what, const struct ddr_error *err)
 {
@@ -90,7 +93,7 @@ static int take_run(const struct area *ar, const struct ddr_members *members, co
 	}
 	for (uint32_t i = 0; i < ar->n && ret == 0; i++)
 		for (unsigned int place = 0; place < 2; place++)
-			take_block(sb, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, ar->slot, i, place, &out[i]);
+			take_block(sb, ar, (const char *)look->buf + ((size_t)i * 2 + place) * DDR_META_BLOCK, i, place, &out[i]);
 	ddr_look_put(look);
 	return ret;
 }
@@ -118,11 +121,25 @@ static int read_area(struct area *ar, const struct ddr_members *members, const s
 	return any ? 0 : hangs ? -ETIMEDOUT : -EIO;	/* a member that was not asked may have all of it */
 }
 
-int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
+/* Blocks of which nothing counts. */
+static void judge(const struct area *ar, const char *array, bool map, struct ddr_load_block *out)
+{
+	for (uint32_t i = 0; i < ar->n; i++) {
+		if (out[i].late) {
+			out[i].valid = false;
+			qb_log(LOG_ERR, "array '%s': a write of an earlier owner has landed late in %s, block %u of it; all of it counts as dirty", array, ar->what, i);
+		} else if (!out[i].valid) {
+			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s", array, ar->what, i,
+			       map ? "needs-sync" : "dirty");
+		}
+	}
+}
+
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, uint64_t since, unsigned int limit_ms,
 		  struct ddr_load_block *out)
 {
 	bool map = slot == DDR_MAP_SLOT;
-	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .slot = slot,
+	struct area ar = { .offset = map ? ddr_map_offset(sb, 0, 0) : ddr_log_offset(sb, slot, 0, 0), .since = since, .slot = slot,
 			   .n = map ? sb->map_blocks : sb->log_blocks };
 	uint32_t asked = 0;
 	int ret;
@@ -137,12 +154,8 @@ int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint3
 	ret = read_area(&ar, members, sb, asked, limit_ms, out);
 	if (ret && ret != -EIO)
 		return ret;
-	for (uint32_t i = 0; i < ar.n; i++) {
-		if (ret)
-			out[i].valid = false;
-		if (!out[i].valid)
-			qb_log(LOG_ERR, "array '%s': %s, block %u of it, cannot be read on any member; all of it counts as %s",
-			       sb->name, ar.what, i, map ? "needs-sync" : "dirty");
-	}
+	for (uint32_t i = 0; i < ar.n && ret; i++)
+		out[i].valid = out[i].late = false;
+	judge(&ar, sb->name, map, out);
 	return ret;
 }

@@ -383,7 +383,9 @@ static int find_members(struct ddr_load *l, struct ddr_load_supers *all)
  */
 static int load_area(struct ddr_load *l, uint16_t slot, struct ddr_load_block *out)
 {
-	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, l->limit_ms, out)) {
+	uint64_t since = slot == DDR_MAP_SLOT ? 0 : l->owners.slot[slot].log_seq;
+
+	switch (ddr_load_area(l->members, &l->assembly.super, l->present, slot, since, l->limit_ms, out)) {
 	case -ENOMEM:
 		return ddr_error_call(&l->error, ENOMEM, "out of memory");
 	case -ETIMEDOUT:

@@ -29,6 +29,7 @@
 /* The newest valid block of a pair of places, or none: then everything in it counts as dirty (or needs-sync). */
 struct ddr_load_block {
 	bool valid;
+	bool late;			/* a write of an earlier owner of the slot lies in one of its places */
 	uint32_t node;
 	uint64_t seq;
 	uint64_t cookie;
@@ -88,13 +89,14 @@ void ddr_load_free(struct ddr_load *l);
 
 /*
  * Reads the log of @slot, or the map (DDR_MAP_SLOT), from those members of @from that @sb has in sync, into the blocks at @out
- * (zeroed). The newest valid copy on any of them is used: a mark was durable on all of them before its grant. All are read at once;
+ * (zeroed). The newest valid copy on any of them is used: a mark was durable on all of them before its grant. A block that has a lower sequence than @since in
+ * one of its places, on any of them, stays invalid as well (struct ddr_owner, log_seq); 0 for the map. All are read at once;
  * one that has not answered after @limit_ms counts as unreadable. A block that no member could deliver stays invalid. Sleeps, at most
  * for twice the limit, if another thread is reading the same device. Returns 0; -ENOMEM: this process could not read at least one of
  * them, for lack of memory or the like; -ETIMEDOUT: no member delivered it, and one
  * that hangs may have it; or -EIO: all members that were asked returned errors.
  */
-int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, unsigned int limit_ms,
+int ddr_load_area(struct ddr_members *members, const struct ddr_super *sb, uint32_t from, uint16_t slot, uint64_t since, unsigned int limit_ms,
 		  struct ddr_load_block *out);
 
 #endif

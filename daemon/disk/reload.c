@@ -85,7 +85,7 @@ static int read_all(struct ddr_reload *r)
 	r->block = calloc(super ? r->super.map_blocks : r->super.log_blocks, sizeof(*r->block));
 	if (!r->block)
 		return -ENOMEM;
-	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, r->limit_ms, r->block);
+	return ddr_load_area(r->members, &r->super, r->from, super ? DDR_MAP_SLOT : r->slot, super ? 0 : r->since, r->limit_ms, r->block);
 }
 
 static void run(struct ddr_worker *w)

@@ -21,6 +21,7 @@ struct ddr_reload {
 	struct ddr_owners owners;		/* likewise */
 	uint32_t from;				/* members to read */
 	uint16_t slot;				/* or DDR_RELOAD_SUPER */
+	uint64_t since;				/* of a slot: its log_seq */
 	unsigned int limit_ms;			/* for each read of a member */
 	uint64_t io;				/* for the caller */
 	void (*done)(void *ctx, struct ddr_reload *r);	/* called from the loop, once; frees @r */

@@ -88,9 +88,12 @@ enum ddr_verify_state { DDR_VERIFY_NONE = 0, DDR_VERIFY_RUNNING = 1, DDR_VERIFY_
 #define DDR_LAST_GEN_LEN	8u
 
 /* Feature words: a reader refuses unknown incompat bits, and refuses to start with unknown ro-compat bits. */
-#define DDR_FEATURE_COMPAT_KNOWN	0u
+#define DDR_FEATURE_COMPAT_KNOWN	DDR_COMPAT_LOG_SEQ
 #define DDR_FEATURE_RO_COMPAT_KNOWN	DDR_RO_COMPAT_CLUSTER
 #define DDR_FEATURE_INCOMPAT_KNOWN	DDR_INCOMPAT_OWNERS
+
+/* compat: the log_seq of some slot is known (struct ddr_disk_owner), in bytes that are reserved, and zero, for who does not know this bit. */
+#define DDR_COMPAT_LOG_SEQ	(1u << 0)
 
 /* ro-compat: the array belongs to a cluster of several nodes. A node outside of a cluster must not serve it, nor a daemon that does not know this bit. */
 #define DDR_RO_COMPAT_CLUSTER	(1u << 0)
@@ -256,7 +259,8 @@ enum ddr_disk_id { DDR_DISK_NONE = 0, DDR_DISK_WWN = 1, DDR_DISK_SERIAL = 2, DDR
 struct ddr_disk_owner {			/* 256 bytes: a slot */
 	ddr_le32	node;		/* as in the slot table of the superblock */
 	uint8_t		state;		/* enum ddr_slot_state */
-	uint8_t		reserved0[3];
+	uint8_t		renewed;	/* 1: this owner has written all of the slot's log anew, and log_seq is of that; 0: not yet */
+	uint8_t		reserved0[2];
 	uint8_t		machine[16];	/* zero: not known */
 	uint8_t		boot_id[16];	/* the instance: boot id and cookie of the kernel's array object; zero: not known */
 	ddr_le64	cookie;
@@ -265,7 +269,8 @@ struct ddr_disk_owner {			/* 256 bytes: a slot */
 	uint8_t		fenced_boot_id[16];	/* the instance that was fenced last; zero: none */
 	ddr_le64	fenced_cookie;
 	ddr_le64	fenced_time;	/* seconds since 1970 */
-	uint8_t		reserved1[104];
+	ddr_le64	log_seq;	/* a block of the slot's log with a lower seq is one of an earlier owner, and landed late; 0: not known */
+	uint8_t		reserved1[96];
 };
 
 struct ddr_disk_haunted {		/* 256 bytes: a quarantined disk */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/cluster/slots.h"
+#include "lib/disk/format_owner.h"
 
 #define LISTED	6u	/* slots that the sentence names */
 
@@ -46,10 +47,13 @@ const char *ddr_slots_taken(const struct ddr_super *sb, const struct ddr_sm_stat
 		snprintf(text, sizeof(text), " and %u more", sb->slots - listed);
 		add(buf, size, text);
 	}
-	snprintf(text, sizeof(text), ". A node frees its slot when the array is stopped there cleanly (ddraid stop %s). To replace a machine for "
-		 "good, give the new machine the node id of the old one in %s: it then takes over the slot. Then start the array here again",
-		 sb->name,
-		 st ? "corosync.conf" : "ddraid.conf (node_id)");
+	if (st && ddr_super_has_owners(sb))
+		snprintf(text, sizeof(text), ". A node frees its slot when the array is stopped there cleanly (ddraid stop %s). That of a node that was fenced, or "
+			 "acknowledged as powered off, is free when its regions are taken over. Then start the array here again", sb->name);
+	else
+		snprintf(text, sizeof(text), ". A node frees its slot when the array is stopped there cleanly (ddraid stop %s). To replace a machine for "
+			 "good, give the new machine the node id of the old one in %s: it then takes over the slot. Then start the array here again",
+			 sb->name, st ? "corosync.conf" : "ddraid.conf (node_id)");
 	add(buf, size, text);
 	return buf;
 }

@@ -351,7 +351,7 @@ static void settle_members(struct ddr_sm *sm)
 
 /* The order matters: what a later pump tells the kernel may depend on what an earlier one told it. */
 static void (*const pumps[])(struct ddr_sm *) = {
-	settle_state, ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, settle_members, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
+	settle_state, ddr_sm_cluster_pump, ddr_sm_start_pump, ddr_sm_read_pump, ddr_sm_renew_pump, ddr_sm_kernel_pump, ddr_sm_member_pump, settle_members, ddr_sm_error_pump, ddr_sm_ex_pump, ddr_sm_bits_pump,
 	ddr_sm_enable_pump, ddr_sm_log_pump, ddr_sm_grant_pump, ddr_sm_flush_pump, ddr_sm_batch_pump,
 	ddr_sm_resync_pump, ddr_sm_fix_pump, ddr_sm_verify_pump, ddr_sm_owner_pump, ddr_sm_seek_pump, ddr_sm_rebuild_pump, ddr_sm_grow_pump, ddr_sm_use_pump, ddr_sm_space_pump, ddr_sm_map_pump, ddr_sm_reap_pump, ddr_sm_clean_pump,
 };
@@ -411,10 +411,9 @@ void ddr_sm_log_block(const struct ddr_sm *sm, uint32_t index, struct ddr_disk_l
 	for (uint32_t i = 0; i < DDR_LOG_REGIONS && n < DDR_LOG_REPAIRS; i++)
 		if (ddr_bit(repair, i))
 			info.repair[n++] = (uint16_t)(i + 1);
-	if (sm->own.log[index].fly_ours) {
+	memcpy(info.boot_id, sm->kernel.boot_id, sizeof(info.boot_id));
+	if (sm->own.log[index].fly_ours)
 		info.cookie = sm->kernel.cookie;
-		memcpy(info.boot_id, sm->kernel.boot_id, sizeof(info.boot_id));
-	}
 	ddr_log_encode(blk, &info);
 }
 
@@ -432,6 +431,7 @@ void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_supe
 {
 	*sb = sm->own.t.writing ? sm->own.next : sm->shared.sb;
 	sb->this_member = (uint16_t)member;
+	sb->compat = ddr_sm_log_seqs(sm) ? sb->compat | DDR_COMPAT_LOG_SEQ : sb->compat & ~DDR_COMPAT_LOG_SEQ;
 	for (uint32_t m = 0; m < sb->members; m++) {
 		ddr_sm_errors(sm, m, &sb->member[m].err_read, &sb->member[m].err_write, &sb->member[m].err_corrected);
 	}

@@ -221,7 +221,7 @@ enum ddr_out_type {
 
 	/* with a cluster */
 	DDR_OUT_RELOAD,		/* io: read superblocks and map again; DDR_IN_RELOADED */
-	DDR_OUT_SLOT_READ,	/* io, slot, members: read its log again; DDR_IN_SLOT_DONE */
+	DDR_OUT_SLOT_READ,	/* io, slot, members, since: read its log again; DDR_IN_SLOT_DONE */
 	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position, and no other one beside it;
 				 * DDR_UAPI_SHADOW: beside the one at its role, or with DDR_NO_MEMBER nowhere. DDR_IN_TABLE_DONE */
 	DDR_OUT_ROOM,		/* io, members: read the sizes of their devices. One that is not open has 0 bytes; DDR_IN_ROOM */
@@ -306,6 +306,7 @@ struct ddr_output {
 	uint32_t node, member;
 	uint32_t from;		/* JOB_RANGE: the member that @member replaces, or DDR_NO_MEMBER */
 	uint32_t slot;		/* SLOT_READ, SLOT_WRITE */
+	uint64_t since;		/* SLOT_READ: log_seq of the slot */
 	uint64_t failure;	/* FENCE */
 	enum ddr_event event;
 	uint64_t a, b;
@@ -353,7 +354,8 @@ size_t ddr_sm_size(const struct ddr_sm_config *cfg);
 struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *cfg);
 /*
  * The newest valid payload of a block of a slot's log (all slots that the superblock says are owned,
- * and ours); NULL payload: it could not be read, so all of it is dirty. @seq: the highest number known,
+ * and ours); NULL payload: it could not be read, or a valid block with a lower sequence than the slot's log_seq lies in one of its places on a member
+ * that was read (struct ddr_owner), so all of it is dirty. @seq: the highest number known,
  * also where the payload is NULL. @node, @boot_id, @cookie: of its header.
  */
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,

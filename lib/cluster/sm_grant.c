@@ -14,6 +14,10 @@
  * A mark may also be that of a repair only (sm_fix.c): nobody wrote in the region, and after a crash it is checked again instead of
  * resynced, since a resync would make the parity match the wrong data. The block lists such regions. A mark that stands for more
  * counts as durable only when a block has been written that does not list its region.
+ *
+ * In an array of format 2 a kernel that is new to its slot is granted nothing before all of the slot's log was written anew, and the superblocks say from
+ * which sequence on it is this kernel's (sm_owner.c): a block with a lower one is a write of an earlier owner that landed late, over one that may have
+ * had more marks (note 25).
  */
 #include "sm_int.h"
 
@@ -144,6 +148,40 @@ static void grant_declared(struct ddr_sm *sm, uint64_t region)
 	sm->own.n_granted++;
 }
 
+void ddr_sm_log_renew(struct ddr_sm *sm)
+{
+	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
+		b->dirty = true;
+		b->renew = sm->shared.owned ? 2 : 1;	/* format 1 cannot say where an owner's log begins, so what is in the other place says nothing */
+		b->fly_renew = false;	/* what is in flight now does not go to all of them */
+	}
+}
+
+/*
+ * Our kernel is another instance than that which wrote the log: all blocks are written anew, in both places, with sequences that no earlier owner can
+ * have used for a write that may still land. The last one may have had one in flight that was not read.
+ */
+static void renew_begin(struct ddr_sm *sm)
+{
+	sm->own.renew_seq = ddr_sm_seq_top(sm) + 2;
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		sm->own.log[i].seq = ddr_sm_seq_behind(sm->own.log[i].seq, sm->own.renew_seq);
+	ddr_sm_log_renew(sm);
+	sm->own.renew_sent = false;
+	sm->own.start = DDR_S_RENEW;
+}
+
+/* The newest copy is used, and may lie on one member only: makes it durable on all (note 14). A member that is rebuilt may have none of it. */
+static void plan_log(struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		sm->own.log[i].dirty = !sm->own.log[i].loaded || ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, &sm->own.log[i]));
+	if (sm->shared.owned && sm->shared.sb.parity && !sm->shared.owners.slot[sm->own.slot].renewed)
+		renew_begin(sm);
+	else if (sm->shared.owned && sm->shared.sb.parity && ddr_sm_rebuilding(sm) != DDR_NO_MEMBER)
+		ddr_sm_log_renew(sm);
+}
+
 /*
  * A grant is given when its mark is durable, and the mark stays until the grant is closed. So if the kernel holds a region that the
  * slot does not mark, another node has taken it over: this kernel was fenced (from its storage, since it still runs), and its node
@@ -186,9 +224,7 @@ void ddr_sm_plan(struct ddr_sm *sm)
 		else if (is_held)
 			ddr_sm_mark(sm, r);
 	}
-	/* The newest copy is used, and may lie on one member only: make it durable on all (note 14). */
-	for (uint32_t i = 0; i < sm->own.n_log; i++)
-		sm->own.log[i].dirty = !sm->own.log[i].loaded || ddr_any_of(ddr_sm_block_words(sm, sm->own.mark, &sm->own.log[i]));
+	plan_log(sm);
 	sm->own.planned = true;
 	for (uint64_t r = 0; r < sm->shared.regions; r++) {
 		if (ddr_bit(sm->own.want, r))

@@ -145,10 +145,16 @@ static inline bool ddr_sm_active(const struct ddr_sm *sm)
 	return sm->own.quorate && !sm->shared.failed && !sm->own.gave_up;
 }
 
-/* The recovery plan is made and the kernel is attached: grants and jobs may run. */
-static inline bool ddr_sm_running(const struct ddr_sm *sm)
+/* The recovery plan is made and the kernel is attached: our log is written. */
+static inline bool ddr_sm_logs(const struct ddr_sm *sm)
 {
 	return ddr_sm_active(sm) && sm->own.planned && sm->kernel.state == DDR_K_ATTACHED && !sm->own.c.leave_sent;
+}
+
+/* Besides, the superblocks say from which sequence on the log is ours: grants and jobs may run. */
+static inline bool ddr_sm_running(const struct ddr_sm *sm)
+{
+	return ddr_sm_logs(sm) && sm->own.start == DDR_S_DONE;
 }
 
 /* May this node change the state of the group? Only once all of the view agree on the view, and all have the state. */
@@ -287,6 +293,8 @@ void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region);
 void ddr_sm_started(struct ddr_sm *sm, struct ddr_sm_shared *s);
 void ddr_sm_lock(struct ddr_sm *sm, const struct ddr_rec *rec);
 void ddr_sm_grant_pump(struct ddr_sm *sm);
+/* Both places of each block of our log are to be written on all members. */
+void ddr_sm_log_renew(struct ddr_sm *sm);
 /* After loading and the kernel's declaration: divides dirty regions into held ones and those to be resynced. */
 void ddr_sm_plan(struct ddr_sm *sm);
 void ddr_sm_redeclared(struct ddr_sm *sm);
@@ -645,6 +653,10 @@ void ddr_sm_record(struct ddr_sm *sm, const struct ddr_rec *rec);
 
 /* The writer: superblocks that name no cluster are written again, once this node's has an id. */
 void ddr_sm_owner_pump(struct ddr_sm *sm);
+/* Do the owner pages that are written now, or were last, say of some slot where its log begins? */
+bool ddr_sm_log_seqs(const struct ddr_sm *sm);
+/* A new owner of a slot: once its log is written anew, the superblocks say so, and then the start is complete. */
+void ddr_sm_renew_pump(struct ddr_sm *sm);
 void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 /* ---- sm_view.c ----------------------------------------------------------------- */

@@ -32,8 +32,8 @@ void ddr_sm_clean_pump(struct ddr_sm *sm)
 		ddr_sm_event(sm, DDR_EV_CLEAN_REFUSED, "without quorum no region can be marked clean")->a = EAGAIN;
 		return;
 	}
-	if (ddr_sm_running(sm) && !ddr_sm_at_rest(sm))
-		return;
+	if (ddr_sm_logs(sm) && (!ddr_sm_running(sm) || !ddr_sm_at_rest(sm)))
+		return;		/* also while the log is written anew */
 	sm->own.clean_wanted = false;
 	ddr_sm_event(sm, DDR_EV_CLEAN, NULL)->a = ddr_sm_marks_known(sm) ? ddr_sm_marks(sm) : UINT64_MAX;
 }

@@ -10,6 +10,8 @@ static void log_complete(struct ddr_sm *sm, struct ddr_sm_log *b, enum ddr_write
 {
 	ddr_log_on(sm, b, event);
 	b->dur_ours = b->fly_ours;
+	if (b->fly_renew)
+		b->dirty |= --b->renew > 0;
 	b->fly_renew = false;
 	b->ready = true;
 	memcpy(ddr_sm_block_words(sm, sm->own.dur, b), ddr_sm_block_words(sm, sm->own.fly, b), DDR_WORDS_LOG * sizeof(uint64_t));
@@ -31,7 +33,7 @@ static void log_again(struct ddr_sm *sm, struct ddr_sm_log *b, uint32_t members)
 {
 	ddr_log_on(sm, b, DDR_WE_NO_SPACE);
 	b->dirty = b->no_space = true;
-	b->renew |= b->fly_renew;
+	b->fly_renew = false;
 	b->seq++;
 	ddr_sm_space_none(sm, DDR_SPACE_LOG, members);
 }
@@ -84,8 +86,7 @@ static void log_write(struct ddr_sm *sm, struct ddr_sm_log *b)
 	repairs_named(rep, rep_fly);
 	ddr_log_on(sm, b, DDR_WE_BEGUN);
 	b->dirty = false;
-	b->fly_renew = b->renew;
-	b->renew = false;
+	b->fly_renew = b->renew > 0;
 	b->fly_ours = !ddr_any_of_both(mark, ddr_sm_block_words(sm, sm->own.resync, b));
 	b->dur_ours |= b->fly_ours;
 	b->seq++;
@@ -108,7 +109,7 @@ static bool out_for_the_log(const struct ddr_sm *sm, uint32_t members)
 
 void ddr_sm_log_pump(struct ddr_sm *sm)
 {
-	if (!ddr_sm_running(sm))
+	if (!ddr_sm_logs(sm))
 		return;
 	for (struct ddr_sm_log *b = sm->own.log; b < sm->own.log + sm->own.n_log; b++) {
 		if (b->state == DDR_W_HELD && out_for_the_log(sm, b->failed))

@@ -53,6 +53,11 @@ void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct
 /* The slot is being freed. @time: seconds since 1970. */
 void ddr_order_owner_frees(struct ddr_sm_shared *s, uint32_t slot, uint64_t time);
 /*
+ * The sender has written all blocks of its log anew, in both places, with the sequence of this RENEWED or a higher one. False: it is not the slot's owner
+ * any more.
+ */
+bool ddr_order_owner_renewed(struct ddr_sm_shared *s, const struct ddr_msg *msg);
+/*
  * The owner of the slot is proven dead: the slot's pages are to say so, with this instance if its owner's is not known (cookie 0: nor is this one). A slot
  * of which no instance is known stays as it is: what never had a name cannot be recognised either.
  */

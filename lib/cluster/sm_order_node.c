@@ -69,6 +69,15 @@ void ddr_order_recover_drop(struct ddr_sm_shared *s, uint32_t node)
 			s->rec_by[i] = 0;
 }
 
+/* Does the instance take part? It may have had the slot under another node id, when it adopted the array. */
+static bool takes_part(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie)
+{
+	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
+		if (s->nodes[i].started && s->nodes[i].cookie == cookie && !memcmp(s->nodes[i].boot_id, boot_id, sizeof(s->nodes[i].boot_id)))
+			return true;
+	return false;
+}
+
 /*
  * Another node has taken over this kernel's dirty regions, so it must never write again, even if it still runs: storage fencing does
  * not power anything off. A group that did not see its START knows the kernel only from its slot.
@@ -78,7 +87,7 @@ static void instance_dead(struct ddr_sm_shared *s, uint32_t slot, const struct d
 	int at = ddr_shared_node_at(s, s->sb.slot_node[slot]);
 	struct ddr_sm_node *n = at < 0 ? NULL : &s->nodes[at];
 
-	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie)
+	if (!n || n->started || !n->dead || n->cookie || !msg->recover.cookie || takes_part(s, msg->recover.boot_id, msg->recover.cookie))
 		return;
 	n->cookie = msg->recover.cookie;
 	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
@@ -92,11 +101,13 @@ static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_m
 	s->rec &= ~(1ull << slot);
 	s->rec_by[slot] = 0;
 	/*
-	 * Without a cluster the dead node never starts again, and the next start would be refused because of its slot. Without parity
-	 * no slot has marks: the missing slot is what distinguishes a kernel that was cut off but still runs from one that took part
-	 * until now (start_refused() in sm_order_start.c); and the change that frees the slot lets a copy restart.
+	 * Nothing is marked in the slot any more, so it is free for any node, the dead one among them: it may never come back, or with another id (rule I5,
+	 * finding T6). Who gets it next writes all of its log anew, so a late write of the dead node is recognised (note 25). In format 1 it would not be: there
+	 * the slot stays the dead node's, except without a cluster, where that one never starts again and the next start would be refused because of it, and without
+	 * parity, where no slot has marks: the missing slot distinguishes a kernel that was cut off but still runs from one that took part until now
+	 * (start_refused() in sm_order_start.c); and the change that frees the slot lets a copy restart.
 	 */
-	if (!s->cluster || s->sb.parity == 0) {
+	if (!s->cluster || s->sb.parity == 0 || s->owned) {
 		ddr_order_slot_give(s, slot, 0);
 		ddr_order_owner_frees(s, slot, msg->recover.time);
 	}
@@ -137,6 +148,10 @@ static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, uint64_t time, 
 	}
 	if (slot != DDR_SM_NO_SLOT || claimed != DDR_SM_NO_SLOT)
 		ddr_order_owner_dead(s, slot != DDR_SM_NO_SLOT ? slot : claimed, n->boot_id, n->cookie, time);
+	if (slot == DDR_SM_NO_SLOT && claimed != DDR_SM_NO_SLOT && s->owned) {	/* it has written nothing there */
+		ddr_order_slot_give(s, claimed, 0);
+		ddr_order_owner_frees(s, claimed, time);
+	}
 	writer = ddr_order_writer(s);
 	if (writer > dead->writer)
 		dead->writer = writer;

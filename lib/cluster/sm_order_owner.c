@@ -53,8 +53,10 @@ void ddr_order_owner_begins(struct ddr_sm_shared *s, uint32_t slot, const struct
 	if (!s->owned)
 		return;
 	lives(s, msg);
-	if (o->state == DDR_SLOT_FREE || !known || !same(o->boot_id, o->cookie, msg->start.boot_id, msg->start.cookie))
+	if (o->state == DDR_SLOT_FREE || !known || !same(o->boot_id, o->cookie, msg->start.boot_id, msg->start.cookie)) {
 		o->since = msg->start.time;
+		o->renewed = false;
+	}
 	o->state = DDR_SLOT_OWNED;
 	memcpy(o->machine, msg->start.machine, sizeof(o->machine));
 	memcpy(o->boot_id, msg->start.boot_id, sizeof(o->boot_id));
@@ -71,7 +73,23 @@ void ddr_order_owner_frees(struct ddr_sm_shared *s, uint32_t slot, uint64_t time
 		return;
 	o->state = DDR_SLOT_FREE;
 	o->since = time;
+	o->renewed = false;
+	o->log_seq = 0;		/* from here on nobody writes the log on members that are rebuilt */
 	changed(s, slot);
+}
+
+bool ddr_order_owner_renewed(struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	uint32_t slot = msg->renewed.slot;
+	const struct ddr_sm_node *n = &s->nodes[ddr_shared_node_at(s, msg->sender)];
+	struct ddr_sm_owner *o = &s->owners.slot[slot % DDR_MAX_SLOTS];
+
+	if (!s->owned || slot >= s->sb.slots || s->sb.slot_node[slot] != msg->sender || !n->started || n->leaving || msg->renewed.seq > DDR_LOG_SEQ_MAX)
+		return false;
+	o->renewed = true;
+	o->log_seq = msg->renewed.seq;
+	changed(s, slot);
+	return true;
 }
 
 void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, uint64_t time)
@@ -151,5 +169,7 @@ void ddr_owners_take(struct ddr_sm_owners *all, const struct ddr_owner *disk, co
 		memcpy(o->fenced_boot_id, disk[i].fenced.boot_id, sizeof(o->fenced_boot_id));
 		o->fenced_cookie = disk[i].fenced.cookie;
 		o->fenced_time = disk[i].fenced_time;
+		o->renewed = disk[i].renewed;
+		o->log_seq = disk[i].log_seq;
 	}
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The owners of the slots, as the driver reads them from the owner pages and writes them there (format 2), and as status shows them.
+ * The owners of the slots, as the driver reads them from the owner pages and writes them there (format 2), and as status shows them; and what the pages
+ * say of a slot's log: from which sequence on it is its owner's.
  *
- * Must never: let the pages say that an owner is dead of which the group does not know that.
+ * Must never: let the pages say that an owner is dead of which the group does not know that; or that a log is its owner's while a member in the array may
+ * have a block of before.
  */
 #include "sm_int.h"
 
@@ -35,6 +37,46 @@ void ddr_sm_owner_pump(struct ddr_sm *sm)
 		ddr_sm_ask(sm, &set);
 }
 
+static bool log_is_new(const struct ddr_sm *sm)
+{
+	for (uint32_t i = 0; i < sm->own.n_log; i++)
+		if (sm->own.log[i].renew)
+			return false;
+	return true;
+}
+
+void ddr_sm_renew_pump(struct ddr_sm *sm)
+{
+	struct ddr_msg msg = { .type = DDR_M_RENEWED };
+	uint32_t slot = sm->own.slot;
+
+	if (sm->own.start != DDR_S_RENEW)
+		return;
+	if (sm->shared.owners.slot[slot].renewed) {
+		if (sm->shared.change.slots >> slot & 1)
+			return;		/* the superblocks do not say it yet */
+		sm->own.start = DDR_S_DONE;
+		sm->again = true;
+		return;
+	}
+	if (sm->own.renew_sent || !ddr_sm_logs(sm) || !log_is_new(sm) || !ddr_sm_may_send(sm))
+		return;
+	msg.renewed.slot = slot;
+	msg.renewed.seq = sm->own.renew_seq;
+	sm->own.renew_sent = true;
+	ddr_sm_send(sm, &msg);
+}
+
+bool ddr_sm_log_seqs(const struct ddr_sm *sm)
+{
+	const struct ddr_sm_owners *of = sm->own.t.writing ? &sm->own.next_owners : &sm->shared.owners;
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; i < sm->shared.sb.slots; i++)
+		any |= of->slot[i].log_seq;
+	return any != 0;
+}
+
 static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
 {
 	to->state = o->state;
@@ -46,6 +88,8 @@ static void give(const struct ddr_sm_owner *o, struct ddr_owner *to)
 	memcpy(to->fenced.boot_id, o->fenced_boot_id, sizeof(to->fenced.boot_id));
 	to->fenced.cookie = o->fenced_cookie;
 	to->fenced_time = o->fenced_time;
+	to->renewed = o->renewed;
+	to->log_seq = o->log_seq;
 }
 
 /* The state fits whether the slot has an owner: what the group knows already may be for a change that is written later. */

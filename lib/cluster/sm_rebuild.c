@@ -33,8 +33,8 @@
 
 void ddr_sm_unfolded(struct ddr_sm *sm)
 {
-	for (uint32_t i = 0; i < sm->own.n_log && sm->own.planned && sm->shared.sb.parity; i++)
-		sm->own.log[i].dirty = sm->own.log[i].renew = true;
+	if (sm->own.planned && sm->shared.sb.parity)
+		ddr_sm_log_renew(sm);
 	sm->own.rb.fold_at = 0;
 	sm->own.rb.fold_mapping = sm->own.rb.folded_sent = false;
 	sm->again = true;

@@ -73,6 +73,7 @@ static uint64_t read_slot(struct ddr_sm *sm, uint32_t slot)
 
 	out->io = ddr_sm_io(sm, 0);
 	out->slot = slot;
+	out->since = sm->shared.owners.slot[slot].log_seq;
 	out->members = ddr_sm_in_sync(sm) & sm->own.present;
 	return out->io;
 }

@@ -17,6 +17,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 {
 	if (sm->own.start == DDR_S_SENT)
 		sm->own.start = DDR_S_OFF;
+	sm->own.renew_sent = false;
 	ddr_sm_map_view(sm);
 	ddr_sm_member_view(sm);
 	ddr_sm_ex_view(sm);

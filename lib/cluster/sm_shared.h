@@ -138,7 +138,9 @@
 	A(BYTES, name, DDR_NODE_NAME) \
 	A(BYTES, fenced_boot_id, 16)	/* zero: none */ \
 	F(U64, fenced_cookie) \
-	F(U64, fenced_time)		/* seconds since 1970 */
+	F(U64, fenced_time)		/* seconds since 1970 */ \
+	F(FLAG, renewed)		/* its owner has written all of its log anew, with log_seq and above */ \
+	F(U64, log_seq)			/* a block of its log with a lower sequence is one of an earlier owner, and landed late; 0: not known */
 
 /* A block of the region map: versions count its changes. */
 #define DDR_SHARED_VERSION(F, A) \

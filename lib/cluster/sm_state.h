@@ -86,7 +86,8 @@ struct ddr_sm_log {
 	enum ddr_write_state state;
 	bool loaded;
 	bool dirty;		/* memory differs from what was written last */
-	bool renew, fly_renew;	/* a member that rebuilds has never got this block; the write in flight brings it */
+	uint8_t renew;		/* writes that it still takes until no member has a block of before in either place: of an earlier owner, or of a disk's earlier life */
+	bool fly_renew;		/* the write in flight is one of them */
 	bool fly_ours;		/* the write in flight names our kernel as the owner */
 	bool dur_ours;		/* a copy that names our kernel may be on disk */
 	bool ready;		/* regions of this block may have become ready for their grant */
@@ -302,7 +303,7 @@ struct ddr_sm_trans {
 };
 
 /* READ: in a cluster, our slot's log is read once the slot is certainly ours. */
-enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_DONE };
+enum ddr_start_state { DDR_S_OFF, DDR_S_SENT, DDR_S_DELIVERED, DDR_S_READ, DDR_S_RENEW, DDR_S_DONE };
 
 /* What this node knows, or wants, of a node (struct ddr_sm_node). */
 struct ddr_sm_peer {
@@ -487,6 +488,8 @@ struct ddr_sm_own {
 	uint16_t version;		/* of the messages in this view */
 	uint64_t ring;
 	enum ddr_start_state start;
+	uint64_t renew_seq;		/* RENEW: all blocks of our log are written with this sequence or a higher one */
+	bool renew_sent;		/* RENEWED is in flight */
 	bool planned;			/* dirty regions were divided into held ones and those to be resynced */
 	bool ready_told;
 	bool gave_up, refused_told;

@@ -194,6 +194,10 @@ static bool in_order_node(struct ddr_sm *sm, struct ddr_sm_shared *s, const stru
 	case DDR_M_FENCED:
 		fenced_delivered(sm, s, msg);
 		return true;
+	case DDR_M_RENEWED:
+		ddr_order_owner_renewed(s, msg);
+		sm->again = true;
+		return true;
 	case DDR_M_RECOVER:
 	case DDR_M_RECOVERED:
 		ddr_sm_recover_told(sm, msg, ddr_order_recover(s, msg));

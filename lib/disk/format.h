@@ -185,6 +185,7 @@ enum ddr_format_error {
 	DDR_FE_O_NODE,		/* not the node that the superblock has in this slot */
 	DDR_FE_O_INSTANCE,	/* incomplete: a cookie without boot id, a stamp without machine */
 	DDR_FE_O_FENCED,	/* a fenced instance without a time, or a time without one */
+	DDR_FE_O_LOG,		/* log_seq is too high, or zero although the log was renewed */
 	DDR_FE_O_NAME,
 	DDR_FE_O_UNUSED,
 	DDR_FE_O_DISK,

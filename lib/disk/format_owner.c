@@ -71,11 +71,9 @@ static struct ddr_fault check_owner(const struct ddr_owner *o, uint32_t i, const
 {
 	uint32_t node = i < sb->slots ? sb->slot_node[i] : 0;
 
-	if (o->state > DDR_SLOT_FENCED)
-		return FAULT(DDR_FE_O_STATE, i, o->state, 0);
 	if (o->node != node)
 		return FAULT(DDR_FE_O_NODE, i, o->node, node);
-	if ((o->state == DDR_SLOT_FREE) != (o->node == 0))
+	if (o->state > DDR_SLOT_FENCED || (o->state == DDR_SLOT_FREE) != (o->node == 0))
 		return FAULT(DDR_FE_O_STATE, i, o->state, 0);
 	if (!is_instance(&o->instance) || !is_instance(&o->fenced))
 		return FAULT(DDR_FE_O_INSTANCE, i, 0, 0);
@@ -84,6 +82,8 @@ static struct ddr_fault check_owner(const struct ddr_owner *o, uint32_t i, const
 		return FAULT(DDR_FE_O_FENCED, i, o->fenced_time, 0);
 	if (!is_printable(o->name, sizeof(o->name)))
 		return FAULT(DDR_FE_O_NAME, i, 0, 0);
+	if (o->log_seq > DDR_LOG_SEQ_MAX || (o->renewed && !o->log_seq))
+		return FAULT(DDR_FE_O_LOG, i, o->log_seq, 0);
 	return FINE;
 }
 
@@ -156,6 +156,8 @@ static void encode_owner(const struct ddr_owner *o, struct ddr_disk_owner *d)
 	memcpy(d->fenced_boot_id, o->fenced.boot_id, sizeof(d->fenced_boot_id));
 	d->fenced_cookie = put64(o->fenced.cookie);
 	d->fenced_time = put64(o->fenced_time);
+	d->renewed = o->renewed;
+	d->log_seq = put64(o->log_seq);
 }
 
 static void decode_owner(const struct ddr_disk_owner *d, struct ddr_owner *o)
@@ -170,6 +172,8 @@ static void decode_owner(const struct ddr_disk_owner *d, struct ddr_owner *o)
 	memcpy(o->fenced.boot_id, d->fenced_boot_id, sizeof(o->fenced.boot_id));
 	o->fenced.cookie = le64toh(d->fenced_cookie.raw);
 	o->fenced_time = le64toh(d->fenced_time.raw);
+	o->renewed = d->renewed == 1;	/* another value differs when it is encoded again */
+	o->log_seq = le64toh(d->log_seq.raw);
 }
 
 static void encode_haunted(const struct ddr_haunted *h, struct ddr_disk_haunted *d)

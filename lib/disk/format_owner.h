@@ -26,6 +26,8 @@ struct ddr_owner {
 	char name[DDR_NODE_NAME];	/* of the node; "": not known */
 	struct ddr_instance fenced;	/* the instance that was fenced or acknowledged last */
 	uint64_t fenced_time;		/* seconds since 1970 */
+	bool renewed;			/* this owner has written all of the slot's log anew, with log_seq and above */
+	uint64_t log_seq;		/* a block of the slot's log with a lower seq is one of an earlier owner, and landed late; 0: not known */
 };
 
 /* A quarantined disk. */

@@ -156,6 +156,7 @@ static const struct {
 	[DDR_FE_O_NODE]		= { "owner node", FORM_ENTRY_FOUND, "of the slots' owners has another node than the superblock: it" },
 	[DDR_FE_O_INSTANCE]	= { "instance", FORM_ENTRY, "has an incomplete instance" },
 	[DDR_FE_O_FENCED]	= { "fenced", FORM_ENTRY_FOUND, "of the slots' owners has a fenced instance without a time, or a time without one: the time" },
+	[DDR_FE_O_LOG]		= { "log_seq", FORM_ENTRY_FOUND, "of the slots' owners has a log_seq that is too high, or none although its log was renewed: it" },
 	[DDR_FE_O_NAME]		= { "node name", FORM_ENTRY, "has a node name that is no text followed by zeroes" },
 	[DDR_FE_O_UNUSED]	= { "owner unused", FORM_ENTRY, "of the owner pages is not used, and not zero" },
 	[DDR_FE_O_DISK]		= { "quarantined disk", FORM_ENTRY_FOUND, "of the quarantined disks has no valid id; its kind" },

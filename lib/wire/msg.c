@@ -300,6 +300,13 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		ddr_walk_bytes(w, m->recover.boot_id, sizeof(m->recover.boot_id));
 		walk64(w, &m->recover.time);
 		return true;
+	case DDR_M_RENEWED:
+		walk32(w, &m->renewed.slot);
+		walk_zero(w, 4);
+		walk64(w, &m->renewed.seq);
+		if (!m->renewed.seq)
+			w->c.bad = true;
+		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);
 		walk32(w, &m->fail.soft);

@@ -67,6 +67,7 @@ struct ddr_msg {
 		struct { uint32_t slot, dirty; uint64_t time; } leave;
 		struct { uint32_t node, how; uint64_t failure, time; } fenced;
 		struct { uint32_t slot; uint64_t cookie, time; uint8_t boot_id[16]; } recover;	/* and recovered */
+		struct { uint32_t slot; uint64_t seq; } renewed;
 		struct { uint32_t hard, soft, exchanged; } fail;	/* @exchanged: those of @hard where another disk is present now */
 		struct {
 			uint64_t generation, seq;

@@ -53,8 +53,9 @@ PAGE = {
     "array_uuid": (24, 16), "cluster": (40, 16), "kind": (56, 2), "pages": (58, 2), "reserved": (60, 196),
 }
 OWNER = {
-    "node": (0, 4), "state": (4, 1), "reserved0": (5, 3), "machine": (8, 16), "boot_id": (24, 16), "cookie": (40, 8), "since": (48, 8),
-    "name": (56, 64), "fenced_boot_id": (120, 16), "fenced_cookie": (136, 8), "fenced_time": (144, 8), "reserved1": (152, 104),
+    "node": (0, 4), "state": (4, 1), "renewed": (5, 1), "reserved0": (6, 2), "machine": (8, 16), "boot_id": (24, 16), "cookie": (40, 8),
+    "since": (48, 8), "name": (56, 64), "fenced_boot_id": (120, 16), "fenced_cookie": (136, 8), "fenced_time": (144, 8), "log_seq": (152, 8),
+    "reserved1": (160, 96),
 }
 DISK = {
     "kind": (0, 1), "flags": (1, 1), "reserved0": (2, 2), "settle": (4, 4), "since": (8, 8), "unanswered": (16, 8), "member": (24, 16),
@@ -116,6 +117,7 @@ LIES["page"] = dict(PAGE_LIES, kind=(2, "kind"), **{
     "slot[0].node": (3, "node"), "slot[0].state": (9, "state"), "slot[14].state": (1, "state"), "slot[0].reserved0": (1, "reserved"),
     "slot[0].cookie": (1, "instance"), "slot[0].name": (ALL_ONES, "node name"), "slot[0].fenced_boot_id": (1, "fenced"),
     "slot[0].fenced_cookie": (1, "instance"), "slot[14].fenced_time": (1, "fenced"), "slot[0].reserved1": (1, "reserved"),
+    "slot[0].renewed": (1, "log_seq"), "slot[14].log_seq": (ALL_ONES, "log_seq"),
 })
 LIES["disks"] = dict(PAGE_LIES, **{
     "disk[0].kind": (1, "id"), "disk[0].flags": (1, "not used"), "disk[0].reserved0": (1, "reserved"), "disk[0].settle": (1, "not used"),

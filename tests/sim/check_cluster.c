@@ -247,6 +247,25 @@ void check_whose(struct sim *s, const struct node *n)
 }
 
 /*
+ * Rule 11: what a kernel has been granted is marked in a log of which the disks say where it begins, and no member that counts has a block of before: such a
+ * block would be one that landed late, over one that nobody can know any more (note 25).
+ */
+static void check_begun(struct sim *s, const struct node *n, uint32_t slot, const struct ddr_owner *o)
+{
+	uint32_t counting = check_counting(s);
+
+	for (uint64_t r = 0; r < s->regions && s->g.parity && !o->renewed; r++)
+		if (n->k.granted[r])
+			sim_violation(s, "rule 11: node %u may write region %llu, and the disks do not say where the log of slot %u begins", n->id,
+				      (unsigned long long)r, slot);
+	for (uint32_t m = 0; m < s->sb0.members && slot < s->sb0.slots; m++)
+		for (unsigned int place = 0; place < 2 && (counting >> m & 1); place++)
+			if (s->disk[m].log_seq[slot][place] && s->disk[m].log_seq[slot][place] < o->log_seq)
+				sim_violation(s, "rule 11: member %u has block %llu of slot %u, whose log begins with %llu", m,
+					      (unsigned long long)s->disk[m].log_seq[slot][place], slot, (unsigned long long)o->log_seq);
+}
+
+/*
  * Rules 6, 7: a node that takes part is the owner of its slot by the newest superblock's pages, with the kernel that it has. If they called it dead, the next
  * start would take over its regions while it writes.
  */
@@ -264,6 +283,7 @@ void check_owned(struct sim *s, const struct node *n)
 	if (slot == DDR_SM_NO_SLOT || !owners)
 		return;
 	o = &owners->slot[slot % DDR_MAX_SLOTS];
+	check_begun(s, n, slot, o);
 	/* the kernel below a real daemon may be another one before the daemon hears of it */
 	if (o->state == DDR_SLOT_OWNED && (sim_real || o->instance.cookie == n->k.cookie))
 		return;

@@ -8,7 +8,7 @@
 /* ---- node_start.c -------------------------------------------------------------- */
 
 /* Loads the newest blocks of a slot's log, or the map (SIM_MAP), from those members. @unreadable: all of it is unreadable. */
-void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable);
+void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, uint64_t since, bool unreadable);
 /* The members that the kernel's table names at their roles. */
 uint32_t node_named_by(const struct sim *s, const struct node *n);
 /* The daemon binds to its kernel, which declares its state. */

@@ -184,6 +184,7 @@ void node_io_submit(struct sim *s, struct node *n, const struct ddr_output *out)
 	io->issued = disk_now();
 	io->index = out->index;
 	io->slot = out->type == DDR_OUT_LOG_WRITE ? ddr_sm_slot(n->sm) : out->slot;
+	io->since = out->since;
 	io->members = out->members;
 	io->start = out->start;
 	io->count = out->count;
@@ -236,9 +237,9 @@ static int read_anew(struct sim *s, struct node *n, const struct io *io)
 		check_newest_owners(s, &n->owners);
 		ddr_sm_load_super(n->sm, &sb);
 		ddr_sm_load_owners(n->sm, &n->owners);
-		node_load_blocks(s, n, there, SIM_MAP, false);
+		node_load_blocks(s, n, there, SIM_MAP, 0, false);
 	} else {
-		node_load_blocks(s, n, there, io->slot, !s->calm && sim_chance(s, 40));
+		node_load_blocks(s, n, there, io->slot, io->since, !s->calm && sim_chance(s, 40));
 	}
 	return 0;
 }

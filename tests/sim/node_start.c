@@ -2,7 +2,17 @@
 /* How a daemon starts from what is on disk: alone, or into a group. */
 #include "node.h"
 
-void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
+/* Has a write of an earlier owner landed on one of these members? Then nothing of the block counts. */
+static bool landed_late(const struct sim *s, uint32_t members, uint32_t slot, uint64_t since)
+{
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		for (unsigned int place = 0; place < 2 && (members >> m & 1); place++)
+			if (s->disk[m].log_seq[slot][place] && s->disk[m].log_seq[slot][place] < since)
+				return true;
+	return false;
+}
+
+void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, uint64_t since, bool unreadable)
 {
 	bool map = slot == SIM_MAP;
 	const struct ddr_disk_log *best = NULL;
@@ -19,7 +29,7 @@ void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t 
 			top = seq;
 		}
 	}
-	if (unreadable || !best) {
+	if (unreadable || !best || (!map && landed_late(s, in_sync, slot, since))) {
 		if (map)
 			ddr_sm_load_map(n->sm, 0, NULL, 0);
 		else
@@ -154,8 +164,8 @@ void node_start(struct sim *s, struct node *n)
 		return;
 	}
 	in_sync = check_in_sync(&n->sb) & cfg.present;
-	node_load_blocks(s, n, in_sync, 0, !s->calm && sim_chance(s, 40));
-	node_load_blocks(s, n, in_sync, SIM_MAP, !s->calm && sim_chance(s, 80));
+	node_load_blocks(s, n, in_sync, 0, n->owners.slot[0].log_seq, !s->calm && sim_chance(s, 40));
+	node_load_blocks(s, n, in_sync, SIM_MAP, 0, !s->calm && sim_chance(s, 80));
 	n->failed = n->ready = n->clean = false;
 	n->crash_after = -1;
 	if (!n->k.there)

@@ -301,6 +301,7 @@ static uint32_t stake(const struct ddr_output *out)
 	if (ddr_msg_decode(out->msg, out->msg_len, &msg))
 		return 0;
 	switch (msg.type) {
+	case DDR_M_RENEWED:
 	case DDR_M_RECOVER:
 	case DDR_M_RECOVERED:
 	case DDR_M_LEAVE:

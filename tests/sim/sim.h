@@ -258,7 +258,7 @@ struct io {
 	bool misled;			/* twin: a rebuild that has read wrong contents */
 	uint64_t repaired, bad_start, bad_count;
 	uint32_t fixed, full;		/* full: members that had no space */
-	uint64_t start, count;
+	uint64_t start, count, since;
 	uint8_t block[DDR_MAX_MEMBERS][DDR_META_BLOCK];	/* superblocks differ by member, the rest uses [0] */
 	uint64_t place;			/* the place of two that a write goes to; a rebuild: the place of the member in the stripe */
 	enum job_phase phase;

@@ -244,7 +244,8 @@ class Member:
         return out
 
     def check_owners(self, copy, sb):
-        """In format 2 a superblock counts only together with its owner pages; RawError if they are not there."""
+        """In format 2 a superblock counts only together with its owner pages; RawError if they are not there. They say where each slot's log begins."""
+        sb["log_seq"] = [0] * sb["slots"]
         if sb["format"] == 1:
             return
         at = sb["owner_offset"] + copy * (sb["owner_pages"] + 2 * sb["slots"]) * META
@@ -253,6 +254,9 @@ class Member:
             raise RawError("its owner pages are other ones")
         for index in range(sb["owner_pages"]):
             check_page(pages[index * META:(index + 1) * META], index, sb)
+        for slot in range(sb["slots"]):
+            at = slot // 15 * META + 256 * (1 + slot % 15) + 152
+            sb["log_seq"][slot] = int.from_bytes(pages[at:at + 8], "little")
 
     def load(self):
         """Reads both superblock copies; self.sb is the newer valid one, or None."""
@@ -417,8 +421,8 @@ class Array:
 
     # -- log and map
 
-    def _newest(self, offset, magic, slot, index):
-        """The newest valid copy of a log or map block over both places of all in-sync members; None: there is none."""
+    def _newest(self, offset, magic, slot, index, since=0):
+        """The newest valid copy of a log or map block over both places of all in-sync members; None: there is none, or one is older than @since."""
         best = None
         for member in (m for m in self.position if m):
             for place in (0, 1):
@@ -427,6 +431,8 @@ class Array:
                 if (head[0] != magic or head[1] != 1 or head[2] != slot or head[3] != index or head[11] != META
                         or head[5] & 1 != place or head[7].hex() != self.sb["uuid"] or not crc_ok(block, 12)):
                     continue
+                if head[5] < since:
+                    return None
                 if best is None or head[5] > best[0][5]:
                     best = (head, block[128:])
         return best
@@ -457,7 +463,7 @@ class Array:
                 end = min(first + LOG_REGIONS, sb["regions"])
                 if first >= end:
                     break
-                found = self._newest(base, LOG_MAGIC, slot, index)
+                found = self._newest(base, LOG_MAGIC, slot, index, sb["log_seq"][slot])
                 if found is None:
                     unreadable.append((slot, index))
                     runs.append((first, end))

@@ -125,7 +125,8 @@ static inline void cx_read(struct cx *c, struct cx_node *n, const struct ddr_out
 	for (unsigned int place = 0; place < 2; place++)
 		ddr_log_decode(&c->disk[at], &c->sb, at == CX_SLOTS ? DDR_MAP_SLOT : (uint16_t)at, 0, place, &info);
 	if (o->type == DDR_OUT_SLOT_READ) {
-		ddr_sm_load_log(n->sm, at, 0, c->disk[at].payload, info.seq, info.node, info.boot_id, info.cookie);
+		ddr_sm_load_log(n->sm, at, 0, info.seq && info.seq < o->since ? NULL : c->disk[at].payload, info.seq, info.node, info.boot_id,
+				info.cookie);
 		ddr_sm_load_repairs(n->sm, at, 0, info.repair);
 		return;
 	}

@@ -37,6 +37,8 @@ static void make(uint32_t slots)
 		o->instance.cookie = fixture_random(&seed);
 		o->since = 1700000000 + i;
 		snprintf(o->name, sizeof(o->name), "node%u.example", i);
+		o->log_seq = i % 3 ? (uint64_t)(i + 1) << 32 : 0;
+		o->renewed = i % 3 == 1;
 		if (i % 3 == 2) {
 			o->state = DDR_SLOT_FENCED;
 			o->fenced = o->instance;
@@ -225,6 +227,8 @@ static const struct row rows[] = {
 	SLOT(1, state, DDR_SLOT_FENCED, DDR_FE_O_FENCED), SLOT(2, fenced_time, 0, DDR_FE_O_FENCED), SLOT(1, fenced_time, 1, DDR_FE_O_FENCED),
 	SLOT(1, fenced_cookie, 1, DDR_FE_O_INSTANCE), SLOT(1, machine, 0x7d, DDR_FE_OK), SLOT(1, boot_id, 0x7d, DDR_FE_OK),
 	SLOT(1, cookie, 0, DDR_FE_OK), SLOT(1, since, UINT64_MAX, DDR_FE_OK), SLOT(1, name, '\n', DDR_FE_O_NAME),
+	SLOT(1, log_seq, 0, DDR_FE_O_LOG), SLOT(1, log_seq, DDR_LOG_SEQ_MAX, DDR_FE_OK), SLOT(2, log_seq, UINT64_MAX, DDR_FE_O_LOG), SLOT(2, log_seq, 0, DDR_FE_OK),
+	SLOT(0, renewed, 1, DDR_FE_O_LOG), SLOT(2, renewed, 1, DDR_FE_OK), SLOT(1, renewed, 2, DDR_FE_RESERVED),
 	SLOT(15, name, 0, DDR_FE_O_NAME), SLOT(1, reserved0, 1, DDR_FE_RESERVED), SLOT(1, reserved1, 1, DDR_FE_RESERVED),
 	{ "an entry behind the last slot", 1, 256 + 256, 1, 1, DDR_FE_RESERVED },
 	DISK(0, kind, 4, DDR_FE_O_DISK), DISK(0, kind, 0, DDR_FE_O_UNUSED), DISK(0, flags, 2, DDR_FE_O_DISK), DISK(0, id, 0, DDR_FE_O_DISK),

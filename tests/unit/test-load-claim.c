@@ -274,6 +274,27 @@ static void another_writes_its_log(unsigned int slept_ms)
 	ddr_dev_close(&dev);
 }
 
+/* The owner pages say where the log of a slot begins, and what is older there has landed late (note 25). */
+static void a_log_is_read_by_the_owner_pages(void **state)
+{
+	const struct ddr_load_block *log;
+
+	(void)state;
+	owners.slot[0].log_seq = SEQ + 1;
+	owners.slot[0].renewed = true;
+	for (unsigned int m = 0; m < MEMBERS; m++)
+		write_supers(m, &rig.sb, 3);
+	rig.whole = true;
+	me.adopted = false;
+	take_over();
+	assert_true(rig.load->ok);
+	log = rig.load->log;
+	assert_true(!log[0].valid && log[0].late);
+	assert_int_equal(log[0].seq, SEQ + 1);
+	assert_false(log[3 * rig.sb.log_blocks].late);
+	end();
+}
+
 static void log_and_map_are_read_afterwards(void **state)
 {
 	(void)state;
@@ -714,7 +735,8 @@ static void format_1_has_nothing_to_look_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_stands_still_is_claimed_and_taken), TEST(after_a_standstill_nothing_is_claimed), TEST(log_and_map_are_read_afterwards), TEST(what_an_earlier_claim_left_is_taken),
+		TEST(what_stands_still_is_claimed_and_taken), TEST(after_a_standstill_nothing_is_claimed), TEST(a_log_is_read_by_the_owner_pages), TEST(log_and_map_are_read_afterwards),
+		TEST(what_an_earlier_claim_left_is_taken),
 		TEST(a_claim_is_above_all_that_was_seen), TEST(an_own_slot_is_not_waited_for), TEST(without_the_operator_nothing_is_claimed),
 		TEST(after_a_crash_five_seconds_are_enough), TEST(the_wait_is_that_of_the_table), TEST(no_stop_time_is_longer_than_a_kernel_takes), TEST(who_stamps_is_not_taken_over),
 		TEST(the_newest_that_moved_is_named), TEST(a_claim_in_the_first_wait_is_refused), TEST(the_last_claim_stands),

@@ -58,6 +58,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->recover.boot_id[15] = 4;
 		m->recover.time = 1700000003;
 		break;
+	case DDR_M_RENEWED: m->renewed.slot = 5; m->renewed.seq = 9ull << 32; break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
 		m->fail.exchanged = 4;
@@ -123,7 +124,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 }
 
 static const enum ddr_msg_type types[] = {
-	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
+	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_RENEWED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
 	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_EX_VOID, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
 	DDR_M_USE,
 };
@@ -167,7 +168,7 @@ static void few_types_are_long(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 18, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 19, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

@@ -27,6 +27,10 @@ static void a_node_without_a_slot_is_told_what_frees_one(void **state)
 	assert_non_null(strstr(text, "node4 (uses the array), node2 (not there)"));
 	assert_non_null(strstr(text, "ddraid stop data"));
 	assert_non_null(strstr(text, "corosync.conf"));
+	sb.incompat = DDR_INCOMPAT_OWNERS;	/* format 2: a dead node keeps no slot */
+	ddr_slots_taken(&sb, &st, name, NULL, text, sizeof(text));
+	assert_non_null(strstr(text, "fenced, or acknowledged as powered off, is free when its regions are taken over"));
+	assert_null(strstr(text, "node id of the old one"));
 	sb.slots = 1;
 	ddr_slots_taken(&sb, NULL, name, NULL, text, sizeof(text));
 	assert_non_null(strstr(text, "has 1 slot in its dirty log, and other nodes have it: node4 (not there). "));

@@ -122,6 +122,7 @@ static void a_recovered_slot_names_the_kernel_that_had_it(void **state)
 	lock(c, 1, 2);
 	cx_kill(c, 0);
 	cx_kill(c, 1);
+	c->node[0].cookie = 9;		/* no two kernels are the same */
 	cx_start(c, 0, 0, 0);
 	c->answers = CX_ALL | CX_FENCE;
 	cx_view(c, 1, 1, true);

@@ -188,13 +188,16 @@ static void format_1_has_none(void **state)
 static void a_later_start_does_not_ask_again(void **state)
 {
 	struct cx *c = up(2, true);
-	const struct ddr_owner *w = &c->owners.slot[slot_of(c, 2)];
+	uint32_t slot = slot_of(c, 2);
+	const struct ddr_owner *w = &c->owners.slot[slot];
 
 	(void)state;
 	cx_wrote(c, 1, 0);
 	clock_set(c, TIME + 60);
 	second_dies(c);
-	assert_int_equal(w->state, DDR_SLOT_FENCED);
+	assert_true(cx_event(&c->node[0], DDR_EV_NODE_RECOVERED) >= 0);
+	assert_int_equal(w->state, DDR_SLOT_FREE);
+	assert_int_equal(c->sb.slot_node[slot], 0);
 	assert_int_equal(w->fenced.cookie, 71);
 	assert_int_equal(w->fenced.boot_id[0], 1);
 	assert_int_equal(w->fenced_time, TIME + 60);
@@ -203,21 +206,13 @@ static void a_later_start_does_not_ask_again(void **state)
 	assert_true(cx_status(&c->node[0]).ready);
 	for (uint32_t i = 0; i < c->node[0].n; i++)
 		assert_false(c->node[0].log[i].type == DDR_OUT_EVENT && c->node[0].log[i].event == DDR_EV_NODE_LOST && c->node[0].log[i].b == 2);
-	assert_true(cx_event(&c->node[0], DDR_EV_NODE_RECOVERED) >= 0);	/* its regions are taken over: the group may have ended before it was */
-	assert_int_equal(w->state, DDR_SLOT_FENCED);
+	assert_int_equal(w->fenced.cookie, 71);
 	down(c);
 }
 
-/* The group ends before the dead node's regions were taken over: the next start does that. */
-static void what_was_not_recovered_is_recovered(void **state)
+/* Node 2 dies, its death is acknowledged, and the disks say so. Nothing else is done. */
+static void second_is_dead_by_the_disks(struct cx *c)
 {
-	struct cx *c = up(2, true);
-	struct ddr_rec lock = { .type = DDR_K_LOCK, .seq = 5, .start = 2, .count = 1 };
-	struct ddr_sm_status st;
-
-	(void)state;
-	cx_record(c, 1, lock);
-	cx_settle(c);
 	cx_kill(c, 1);
 	cx_view(c, 1, 1, true);
 	cx_settle(c);
@@ -229,8 +224,23 @@ static void what_was_not_recovered_is_recovered(void **state)
 			cx_done(c, &c->node[0], i);
 	c->answers = CX_ALL;
 	assert_int_equal(c->owners.slot[slot_of(c, 2)].state, DDR_SLOT_FENCED);
+}
+
+/* The group ends before the dead node's regions were taken over: the next start does that. */
+static void what_was_not_recovered_is_recovered(void **state)
+{
+	struct cx *c = up(2, true);
+	struct ddr_rec lock = { .type = DDR_K_LOCK, .seq = 5, .start = 2, .count = 1 };
+	uint32_t slot = slot_of(c, 2);
+	struct ddr_sm_status st;
+
+	(void)state;
+	cx_record(c, 1, lock);
+	cx_settle(c);
+	second_is_dead_by_the_disks(c);
 	first_starts_alone(c);
 	assert_true(cx_event(&c->node[0], DDR_EV_RECOVERY) >= 0);
+	assert_int_equal(c->owners.slot[slot].state, DDR_SLOT_FREE);
 	st = cx_status(&c->node[0]);
 	assert_true(st.ready && !st.wait);
 	down(c);
@@ -310,9 +320,74 @@ static void settle_without_supers(struct cx *c)
 	c->answers = CX_ALL;
 }
 
+/* Findings T6, T7: a node that was fenced and does not return keeps no slot. A node that was never there gets it, and later starts wait for nobody. */
+static void a_slot_is_free_once_it_is_recovered(void **state)
+{
+	struct cx *c = make(4, true);
+	uint32_t slot;
+
+	(void)state;
+	c->geo.slots = 3;
+	rig_super(&c->sb, &c->geo);
+	ddr_owners_init(&c->owners, &c->sb);
+	for (uint32_t i = 0; i < 3; i++)
+		cx_start(c, i, 0, 0);
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	slot = slot_of(c, 2);
+	cx_kill(c, 1);
+	cx_view(c, 5, 5, true);
+	cx_settle(c);
+	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 2);
+	cx_settle(c);
+	assert_int_equal(c->sb.slot_node[slot], 0);
+	cx_start(c, 3, 0, 0);
+	cx_view(c, 13, 13, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[3]).joined);
+	assert_int_equal(c->sb.slot_node[slot], 4);
+	assert_int_equal(c->owners.slot[slot].fenced.cookie, 71);	/* it never comes back */
+	cx_down(c);
+	for (uint32_t i = 0; i < 4; i++) {
+		c->node[i].cookie += 100;
+		if (i != 1)
+			cx_start(c, i, 0, 0);
+	}
+	cx_view(c, 13, 13, true);
+	cx_settle(c);
+	for (uint32_t i = 0; i < 4; i++)
+		if (i != 1)
+			assert_true(cx_status(&c->node[i]).joined && !cx_status(&c->node[i]).wait);
+	down(c);
+}
+
+static void settle_without_supers(struct cx *c);
+
+/* A node dies that has claimed a slot and does not have it yet: it has written nothing there. */
+static void nor_does_a_dead_node_keep_what_it_has_claimed(void **state)
+{
+	struct cx *c = up(1, true);
+
+	(void)state;
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	settle_without_supers(c);
+	assert_int_equal(cx_sees(&c->node[0], 2).state, DDR_NS_ACTIVE);
+	cx_kill(c, 1);
+	cx_view(c, 1, 1, true);
+	settle_without_supers(c);
+	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 2);
+	cx_settle(c);
+	assert_null(cx_status(&c->node[0]).wait);
+	assert_int_equal(c->sb.slot_node[1], 0);
+	assert_int_equal(c->owners.slot[1].state, DDR_SLOT_FREE);
+	assert_int_equal(c->owners.slot[1].fenced.cookie, 71);
+	down(c);
+}
+
 /*
- * Superblocks that say "fenced" are being written when the node starts anew. They say so when they are done: the node must not be granted anything until
- * others say that it lives. If all died now, the next start would take over its slot while it writes.
+ * Superblocks with its last kernel are being written when the node starts anew. They name that one when they are done: the node does not begin in its slot
+ * until others name its own. If all died now, the next start would take it for the one before.
  */
 static void it_waits_until_the_disks_say_that_it_lives(void **state)
 {
@@ -320,25 +395,20 @@ static void it_waits_until_the_disks_say_that_it_lives(void **state)
 	const struct ddr_owner *w = &c->owners.slot[slot_of(c, 2)];
 
 	(void)state;
-	cx_kill(c, 1);
-	cx_view(c, 1, 1, true);
-	cx_settle(c);
-	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 2);
-	settle_without_supers(c);
-	cx_open(&c->node[0], DDR_OUT_SB_WRITE);
-	c->node[1].cookie = 171;
-	cx_start(c, 1, 0, 0);
-	cx_view(c, 3, 3, true);
-	settle_without_supers(c);
+	for (uint32_t cookie = 171; cookie <= 271; cookie += 100) {	/* it boots twice */
+		c->node[1].cookie = cookie;
+		cx_start(c, 1, 0, 0);
+		cx_view(c, 3, 3, true);
+		settle_without_supers(c);
+	}
 	assert_int_equal(cx_sees(&c->node[0], 2).state, DDR_NS_ACTIVE);	/* its START is delivered */
-	assert_int_equal(w->state, DDR_SLOT_OWNED);
+	assert_int_equal(w->instance.cookie, 71);
 	cx_done(c, &c->node[0], cx_open(&c->node[0], DDR_OUT_SB_WRITE));
 	settle_without_supers(c);
-	assert_int_equal(w->state, DDR_SLOT_FENCED);
-	assert_false(cx_status(&c->node[1]).joined);
-	cx_settle(c);
-	assert_int_equal(w->state, DDR_SLOT_OWNED);
 	assert_int_equal(w->instance.cookie, 171);
+	assert_int_equal(cx_find(&c->node[1], DDR_OUT_SLOT_READ, 0), -1);
+	cx_settle(c);
+	assert_int_equal(w->instance.cookie, 271);
 	assert_true(cx_status(&c->node[1]).joined);
 	down(c);
 }
@@ -353,6 +423,7 @@ static void an_unknown_instance_is_not_recorded(void **state)
 	cx_down(c);
 	memset(&c->owners, 0, sizeof(c->owners));
 	ddr_owners_init(&c->owners, &c->sb);
+	memset(&c->disk[slot], 0, sizeof(c->disk[slot]));	/* nor does its log */
 	c->node[0].cookie = 170;
 	cx_start(c, 0, 0, 0);
 	cx_view(c, 1, 1, true);
@@ -361,7 +432,7 @@ static void an_unknown_instance_is_not_recorded(void **state)
 	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 2);
 	cx_settle(c);
 	assert_true(cx_status(&c->node[0]).ready);
-	assert_int_equal(c->owners.slot[slot].state, DDR_SLOT_OWNED);
+	assert_int_equal(c->owners.slot[slot].state, DDR_SLOT_FREE);
 	assert_int_equal(c->owners.slot[slot].fenced_time, 0);
 	down(c);
 }
@@ -385,7 +456,7 @@ static void the_log_may_name_it(void **state)
 	cx_settle(c);
 	cx_op(c, 0, DDR_IN_OP_FENCE_ACK, 2);
 	cx_settle(c);
-	assert_int_equal(c->owners.slot[slot].state, DDR_SLOT_FENCED);
+	assert_int_equal(c->owners.slot[slot].state, DDR_SLOT_FREE);
 	assert_int_equal(c->owners.slot[slot].fenced.cookie, 71);
 	assert_int_equal(c->owners.slot[slot].fenced_time, 1);	/* no clock was set */
 	down(c);
@@ -397,7 +468,7 @@ static void another_instance_is_not_dead(void **state)
 	struct cx *c = up(2, true);
 
 	(void)state;
-	second_dies(c);
+	second_is_dead_by_the_disks(c);
 	c->owners.slot[slot_of(c, 2)].instance.cookie = 99;
 	first_starts_alone(c);
 	assert_true(cx_status(&c->node[0]).wait != NULL);
@@ -408,7 +479,7 @@ static void another_instance_is_not_dead(void **state)
 static void who_adopts_is_not_dead(void **state)
 {
 	struct cx *c = up(2, true);
-	uint32_t slot = slot_of(c, 2);
+	uint32_t other = slot_of(c, 1), slot = slot_of(c, 2);
 
 	(void)state;
 	cx_down(c);
@@ -418,7 +489,7 @@ static void who_adopts_is_not_dead(void **state)
 	cx_view(c, 4, 4, true);
 	cx_settle(c);
 	assert_true(cx_status(&c->node[2]).joined);
-	assert_int_equal(c->owners.slot[slot_of(c, 1)].fenced.cookie, 70);	/* the operator's word for the others */
+	assert_int_equal(c->owners.slot[other].fenced.cookie, 70);	/* the operator's word for the others */
 	assert_int_equal(c->owners.slot[slot].fenced_time, 0);
 	c->node[2].cfg.adopt = false;
 	cx_start(c, 2, 0, 0);		/* its daemon was replaced */
@@ -451,6 +522,8 @@ int main(void)
 		cmocka_unit_test(format_1_has_none),
 		cmocka_unit_test(a_later_start_does_not_ask_again),
 		cmocka_unit_test(what_was_not_recovered_is_recovered),
+		cmocka_unit_test(a_slot_is_free_once_it_is_recovered),
+		cmocka_unit_test(nor_does_a_dead_node_keep_what_it_has_claimed),
 		cmocka_unit_test(the_dead_instance_never_starts_again),
 		cmocka_unit_test(nor_does_it_under_another_id),
 		cmocka_unit_test(after_a_reboot_it_starts),

@@ -634,11 +634,12 @@ void node_catches_up(struct sim *s, struct node *n)
 }
 
 /* Of node_start.c, for node_io.c, which does not read anything here. */
-void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, bool unreadable)
+void node_load_blocks(struct sim *s, struct node *n, uint32_t in_sync, uint32_t slot, uint64_t since, bool unreadable)
 {
 	(void)n;
 	(void)in_sync;
 	(void)slot;
+	(void)since;
 	(void)unreadable;
 	sim_violation(s, "the simulator reads for a real daemon");
 }
