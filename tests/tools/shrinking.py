@@ -27,7 +27,7 @@ DAEMONS = [
     ("08-corosync-gone-unnoticed", 1, 3, 30000, "rule 8: node"),
     ("01-failed-mark-counts", 31, 3, 30000, "rule 1: a write"),
 ]
-SHORT = [("02-no-flush", 12, 1, 3000, "rule 2: the parity"), ("06-lost-is-dead", 1, 3, 10000, "rule 6: node")]
+SHORT = [("02-no-flush", 12, 1, 3000, "rule 2: the parity"), ("06-lost-is-dead", 3, 3, 10000, "rule 6: node")]
 MOST = 60	# acts that may be left
 SECONDS = 600	# of CPU, for one
 

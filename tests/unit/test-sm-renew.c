@@ -5,12 +5,15 @@
  */
 #include "tests/unit/sm-cluster.h"
 
+#define SPARE	6u	/* behind the roles */
+
 /* Arrays of format 2. */
-static struct cx *make(uint32_t nodes)
+static struct cx *make(uint32_t nodes, uint16_t spares)
 {
 	struct cx *c = calloc(1, sizeof(*c));
 
 	assert_non_null(c);
+	c->spares = spares;
 	cx_make(c, nodes, false);
 	c->geo.owners = true;
 	rig_super(&c->sb, &c->geo);
@@ -20,9 +23,9 @@ static struct cx *make(uint32_t nodes)
 	return c;
 }
 
-static struct cx *up(uint32_t nodes)
+static struct cx *up(uint32_t nodes, uint16_t spares)
 {
-	struct cx *c = make(nodes);
+	struct cx *c = make(nodes, spares);
 
 	for (uint32_t i = 0; i < nodes; i++)
 		cx_start(c, i, 0, 0);
@@ -81,7 +84,7 @@ static bool is_granted(const struct cx_node *n)
 /* A new owner: both places of its log, then the message, then the superblocks; and nothing is granted before. */
 static void a_new_owner_writes_its_log_anew(void **state)
 {
-	struct cx *c = make(1);
+	struct cx *c = make(1, 0);
 	struct cx_node *n = &c->node[0];
 	struct ddr_rec lock = { .type = DDR_K_LOCK, .seq = 5, .start = 2, .count = 1 };
 	struct ddr_log_info info;
@@ -123,7 +126,7 @@ static void a_new_owner_writes_its_log_anew(void **state)
 /* Only its daemon has died: the log is its own as before. */
 static void a_kernel_that_lived_goes_on_in_its_log(void **state)
 {
-	struct cx *c = up(2);
+	struct cx *c = up(2, 0);
 	const struct ddr_owner *w = &c->owners.slot[slot_of(c, 2)];
 	uint64_t begins = w->log_seq;
 
@@ -143,7 +146,7 @@ static void a_kernel_that_lived_goes_on_in_its_log(void **state)
 /* A machine that has booted again reads what its last kernel has marked by where that one's log began, and then begins its own. */
 static void another_kernel_begins_its_own(void **state)
 {
-	struct cx *c = up(2);
+	struct cx *c = up(2, 0);
 	const struct ddr_owner *w = &c->owners.slot[slot_of(c, 2)];
 	struct ddr_rec lock = { .type = DDR_K_LOCK, .seq = 5, .start = 2, .count = 1 };
 	uint64_t begins = w->log_seq;
@@ -166,7 +169,7 @@ static void another_kernel_begins_its_own(void **state)
 /* A node dies, and what is read of its log was written by somebody before it: nobody knows what it has marked (note 25). */
 static void a_log_under_a_late_write_is_all_dirty(void **state)
 {
-	struct cx *c = up(2);
+	struct cx *c = up(2, 0);
 	uint32_t slot = slot_of(c, 2);
 	struct ddr_log_info info = { .slot = (uint16_t)slot, .node = 2, .generation = c->sb.generation };
 	int at;
@@ -187,6 +190,47 @@ static void a_log_under_a_late_write_is_all_dirty(void **state)
 	down(c);
 }
 
+/* All ends but jobs. */
+static void settle_without_jobs(struct cx *c)
+{
+	for (bool again = true; again;) {
+		again = false;
+		c->answers = CX_MSG | CX_KERNEL;
+		cx_settle(c);
+		for (struct cx_node *n = c->node; n < c->node + CX_NODES && !again; n++)
+			for (uint32_t i = 0; i < n->n && !again; i++)
+				if (n->open[i] && cx_is_io(&n->log[i]) && n->log[i].type != DDR_OUT_JOB_RANGE) {
+					cx_done(c, n, i);
+					again = true;
+				}
+	}
+	c->answers = CX_ALL;
+}
+
+/* A disk that is rebuilt may have any old block in any place: every node writes both, also one that starts meanwhile and has nothing to write anew. */
+static void a_member_that_is_rebuilt_gets_both_places(void **state)
+{
+	struct ddr_input replace = { .type = DDR_IN_OP_REPLACE, .member = 0, .value = SPARE };
+	struct cx *c = up(2, 1);
+
+	(void)state;
+	cx_wrote(c, 0, 2);
+	cx_forget(c);
+	cx_step(c, &c->node[0], &replace);
+	settle_without_jobs(c);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_REBUILDING);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(count(&c->node[i], DDR_OUT_LOG_WRITE), 2);
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	settle_without_jobs(c);
+	assert_true(cx_status(&c->node[1]).joined);
+	assert_int_equal(c->sb.member[SPARE].state, DDR_MEMBER_REBUILDING);
+	assert_int_equal(count(&c->node[1], DDR_OUT_LOG_WRITE), 2);
+	assert_int_equal(count(&c->node[1], DDR_OUT_MCAST), 0);
+	down(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +238,7 @@ int main(void)
 		cmocka_unit_test(a_kernel_that_lived_goes_on_in_its_log),
 		cmocka_unit_test(another_kernel_begins_its_own),
 		cmocka_unit_test(a_log_under_a_late_write_is_all_dirty),
+		cmocka_unit_test(a_member_that_is_rebuilt_gets_both_places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
