@@ -50,6 +50,11 @@ static uint32_t watched(void *ctx)
 	return members;
 }
 
+static uint32_t asked(void *ctx)
+{
+	return ddr_metaio_stamping(((struct ddr_array *)ctx)->meta);
+}
+
 static void hangs(void *ctx, unsigned int m, uint64_t ms)
 {
 	struct ddr_array *a = ctx;
@@ -62,7 +67,7 @@ static void hangs(void *ctx, unsigned int m, uint64_t ms)
 
 void ddr_drive_stall_start(struct ddr_array *a)
 {
-	a->stall = (struct ddr_stall){ .watched = watched, .hangs = hangs, .ctx = a, .members = a->members };
+	a->stall = (struct ddr_stall){ .watched = watched, .asked = asked, .hangs = hangs, .ctx = a, .members = a->members };
 }
 
 /* ---- members that may hold another disk ------------------------------------------- */

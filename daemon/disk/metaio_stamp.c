@@ -9,7 +9,8 @@
  * What was read is only good for a moment: this process may be stopped between a read and the write that rests on it, for as long as another machine needs
  * to take the slot over. Nor does a write that had to wait for its turn begin later than that.
  *
- * A stamp that cannot be read or written is no evidence against the member: it is tried again, and the data's own I/O finds out.
+ * A stamp that cannot be read or written is no evidence against the member: it is tried again, and the data's own I/O finds out. One that has not ended for
+ * the time limit, while nothing else on the member ends either, is (stall.h).
  *
  * Must never: write over a claim or another owner's stamp, once this node's own has been there; have two requests in progress on one member.
  */
@@ -242,6 +243,15 @@ uint32_t ddr_metaio_stamped(const struct ddr_metaio *m)
 
 	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
 		members |= m->stamp[i] && m->stamp[i]->stamp->mine ? 1u << i : 0;
+	return members;
+}
+
+uint32_t ddr_metaio_stamping(const struct ddr_metaio *m)
+{
+	uint32_t members = 0;
+
+	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
+		members |= m->stamp[i] && m->stamp[i]->flying ? 1u << i : 0;
 	return members;
 }
 

@@ -3,8 +3,11 @@
  * Detects members that hang.
  *
  * The daemon's own I/O has a time limit, but in a granted region the daemon does none: a write of the kernel could wait for its
- * member without any limit. So the counters of each member are read once a second, and less often while no member has I/O in flight. A member with I/O in flight of which nothing ends
- * for the time limit has failed, as if the daemon's own I/O had not ended.
+ * member without any limit. So the counters of each member are read once a second, and less often while no member has I/O in flight. A member with I/O
+ * in flight of which nothing ends for the time limit has failed, as if the daemon's own I/O had not ended.
+ *
+ * Some devices do not count what they have not begun yet, such as a device-mapper device that is suspended. So the stamps, which have no limit of their
+ * own, count as well.
  */
 #ifndef DDR_DAEMON_STALL_H
 #define DDR_DAEMON_STALL_H
@@ -14,6 +17,7 @@
 struct ddr_stall {
 	/* set by the caller */
 	uint32_t (*watched)(void *ctx);		/* the members to check now */
+	uint32_t (*asked)(void *ctx);		/* those that have not answered this process yet, whatever the device says */
 	/* This member has I/O in flight and has ended none for @ms. Called once, until it ends some again. */
 	void (*hangs)(void *ctx, unsigned int m, uint64_t ms);
 	void *ctx;

@@ -280,10 +280,11 @@ static bool accused(const struct ddr_group *g, const struct ddr_group_process *p
 	return false;
 }
 
+/* This process sends no verdict on itself; but it says what will become of it, so what is @near may be its own debt. */
 static bool anybody_accuses(const struct ddr_group *g, const struct ddr_group_process *p, ddr_owes_limit *limit, void *ctx, bool near,
 			    struct ddr_node_owed *owed)
 {
-	bool self = p->id.node == g->self.node && p->id.pid == g->self.pid;
+	bool self = !near && p->id.node == g->self.node && p->id.pid == g->self.pid;
 
 	for (unsigned int i = 0; !self && !p->silence.out && i < g->n; i++)
 		if (accused(g, p, &g->process[i], limit, ctx, near, owed))

@@ -566,6 +566,8 @@ static void the_third_node_waits_for_one(void **state)
 	waits(1, DDR_DEBT_EX_ACK, SELF, LIMIT);				/* nobody accuses itself */
 	assert_null(ddr_owes_due(&g, 200000, limit, NULL, &owed));
 	assert_null(ddr_owes_due(&g, 900000, limit, NULL, &owed));
+	assert_true(ddr_owes_near(&g, limit, NULL));			/* but it says whether the others will declare it dead, and needs the votes for that */
+	nobody_waits();
 	assert_false(ddr_owes_near(&g, limit, NULL));
 }
 

@@ -42,6 +42,14 @@ static uint32_t watched(void *ctx)
 	return UINT32_MAX;
 }
 
+static uint32_t stamping;		/* members that owe this process an answer */
+
+static uint32_t asked(void *ctx)
+{
+	(void)ctx;
+	return stamping;
+}
+
 static void hangs(void *ctx, unsigned int m, uint64_t ms)
 {
 	(void)ctx;
@@ -74,7 +82,7 @@ static void a_member_that_hangs_is_taken_out_in_time(void **state)
 	}
 	for (hanging = 0; hanging < DDR_MAX_MEMBERS; hanging++) {
 		memset(w->behind, 0x5a, sizeof(w->behind));	/* what lies after the notes on members */
-		w->s = (struct ddr_stall){ .watched = watched, .hangs = hangs, .members = members };
+		w->s = (struct ddr_stall){ .watched = watched, .asked = asked, .hangs = hangs, .members = members };
 		memcpy(before, w, sizeof(*w));
 		failed = told = 0;
 		for (uint64_t ms = 0; ms < TIMEOUT_MS; ms += 1000)
@@ -107,7 +115,7 @@ static void a_request_begun_after_a_check_has_all_of_io_timeout(void **state)
 		for (uint64_t begins = 20500; begins < 30500; begins += 1000) {
 			uint64_t ms = 0, rest = limit / 6 < 10000 ? limit / 6 : 10000;
 
-			s = (struct ddr_stall){ .watched = watched, .hangs = hung, .members = members };
+			s = (struct ddr_stall){ .watched = watched, .asked = asked, .hangs = hung, .members = members };
 			for (hanging = DDR_MAX_MEMBERS, told = 0; !told; ms += 1000) {
 				hanging = ms < begins ? DDR_MAX_MEMBERS : 0;
 				ddr_stall_tick(&s, 100000 + ms, limit);
@@ -117,10 +125,38 @@ static void a_request_begun_after_a_check_has_all_of_io_timeout(void **state)
 	free(members);
 }
 
+/* A suspended device-mapper device counts nothing; a stamp on it does not end. */
+static void a_device_that_counts_nothing_hangs_with_a_stamp(void **state)
+{
+	struct ddr_members *members = calloc(1, sizeof(*members));
+	struct ddr_stall s = { .watched = watched, .asked = asked, .hangs = hangs, .members = members };
+
+	(void)state;
+	assert_non_null(members);
+	members->n = 2;
+	members->named = 3;
+	members->major[0] = members->major[1] = 8;
+	members->minor[0] = MINOR;
+	members->minor[1] = MINOR + 1;
+	hanging = DDR_MAX_MEMBERS;
+	failed = told = 0;
+	for (uint64_t ms = 0; ms < 3 * TIMEOUT_MS; ms += 1000)
+		ddr_stall_tick(&s, 100000 + ms, TIMEOUT_MS);
+	stamping = 2;
+	for (uint64_t ms = 0; ms < 3 * TIMEOUT_MS; ms += 1000) {
+		ddr_stall_tick(&s, 200000 + ms, TIMEOUT_MS);
+		assert_int_equal(failed, ms < TIMEOUT_MS ? 0 : 2);
+	}
+	assert_int_equal(told, 1);
+	stamping = 0;
+	free(members);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_member_that_hangs_is_taken_out_in_time), cmocka_unit_test(a_request_begun_after_a_check_has_all_of_io_timeout),
+		cmocka_unit_test(a_device_that_counts_nothing_hangs_with_a_stamp),
 	};
 
 	return cmocka_run_group_tests_name("stall", tests, NULL, NULL);

@@ -212,6 +212,7 @@ static void one_is_in_flight(void **state)
 	assert_true(ddr_metaio_quiet(a.meta));
 	assert_false(ddr_metaio_idle(a.meta));		/* the descriptor is in use, and must not be closed */
 	assert_int_equal(ddr_metaio_asked(a.meta), 1);
+	assert_int_equal(ddr_metaio_stamping(a.meta), 1);
 	play.hung = 0;
 	ends();
 	assert_int_equal(play.writes[0], 1);	/* it was read 80 s ago */
