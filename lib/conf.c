@@ -44,6 +44,8 @@ static const struct ddr_option options[] = {
 	  "a fence command that runs longer than this has failed" },
 	{ "fence_settle", DDR_OPT_MS, CONF(fence_settle_ms), false, "0", 0, 600 * 1000, NULL, NULL,
 	  "time after a successful fence command until no I/O of that node can reach a member any more" },
+	{ "settle", DDR_OPT_MS, CONF(settle_ms), false, "10s", 0, 600 * 1000, NULL, NULL,
+	  "time after this machine has booted until nothing that it had begun before can reach a member any more" },
 	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
 	  "time after which a node is fenced whose ddraidd died, or that is absent when the group starts" },
 	{ "owe_time", DDR_OPT_MS, CONF(owe_ms), false, "auto", 0, 86400 * 1000, auto_names, owe_values,

@@ -54,6 +54,7 @@ struct ddr_conf {
 	uint64_t log_syslog;		/* 0 or 1 */
 	uint64_t fence_timeout_ms;	/* a fence command that runs longer than this has failed */
 	uint64_t fence_settle_ms;	/* pause after a successful fence command, until no I/O of the node can reach a member any more */
+	uint64_t settle_ms;		/* pause after the boot of this machine, until nothing that it had begun before can reach a member any more */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
 	uint64_t owe_ms;		/* a node that owes others something for so long without progress is declared dead; 0: never; DDR_OWE_AUTO: by io_timeout */
 	uint64_t verify_parallel;	/* arrays that are verified automatically at the same time */

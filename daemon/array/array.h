@@ -79,6 +79,7 @@ struct ddr_array_cluster {
 	uint32_t foreign;		/* a node of the view whose daemon is of another release; 0: none known */
 	uint16_t foreign_version;	/* the version of its messages */
 	bool leaving, left;		/* OP_LEAVE was given; it was answered */
+	bool left_over;			/* devices were left out whose locks I/O of an earlier daemon may hold */
 	uint16_t version;		/* of the group's messages; 0: not known yet */
 	char waits[512];		/* what the array waits for in the group of the daemons, or "" */
 	char debt[1024];		/* the oldest debt of a node in the array, or "" */

@@ -437,6 +437,7 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.behind = l->behind,
 		.owners = &a->owners,
 		.name = name,
+		.settled_ms = a->d->conf.settle_ms,	/* CLOCK_MONOTONIC begins at the boot */
 	};
 	size_t size;
 	void *mem;
@@ -552,6 +553,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 		ddr_still_follow(&a->members->still, &l->still);
 	ddr_drive_stall_start(a);
 	a->seek.locked = l->locked;
+	a->cluster.left_over = l->locked || l->others_locked;
 	ddr_drive_return_start(a, l);
 	a->tick_ms = ddr_now_ms();
 	a->waited_ms = ddr_waited_ms();

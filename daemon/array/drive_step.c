@@ -166,6 +166,7 @@ static void step_once(struct ddr_array *a, const struct ddr_input *in)
 		a->outs.more = false;
 		if (a->cluster.leaving)
 			ddr_sm_landing(a->sm, ddr_drive_landing(a) != 0);
+		ddr_sm_left_over(a->sm, a->cluster.left_over || a->d->ident.doubled || ddr_members_late(a->d->ended, a->uuid));
 		ddr_sm_step(a->sm, in, &a->outs);
 		a->carry_out(a);
 		if (a->outs.lost)

@@ -16,6 +16,7 @@
 
 struct ddr_ident {
 	struct ddr_identity id;		/* what the file has, or will have; all zero: not read yet */
+	bool doubled;			/* another machine with this id has been in the group since the daemon runs */
 	bool stored;			/* the file has it: the machine is the same after a restart */
 	bool fixed;			/* the file must not be written */
 	/* set by the owner: what was to be stored is, after ddr_ident_cluster(); from the loop. May be NULL */

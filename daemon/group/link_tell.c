@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <qb/qblog.h>
 #include <uuid/uuid.h>
@@ -164,7 +165,7 @@ static void let_begin(struct ddr_link *l, unsigned int i)
 		ddr_group_begin(&l->group, i);
 }
 
-/* Once for each that is refused because a machine has its id. */
+/* Once for each that is refused because a machine has its id. If that id is ours, what is true of one of both may not be said of the other any more. */
 static void log_copies(struct ddr_link *l)
 {
 	char text[DDR_LINK_WAIT_TEXT];
@@ -172,6 +173,8 @@ static void log_copies(struct ddr_link *l)
 	for (unsigned int i = 0; i < l->group.n; i++) {
 		struct ddr_group_process *p = &l->group.process[i];
 
+		if (p->vote.twin && memcmp(p->vote.machine, l->d->ident.id.machine, sizeof(p->vote.machine)) == 0)
+			l->d->ident.doubled = true;
 		if (p->vote.twin && !p->vote.twin_logged) {
 			ddr_link_describe_copy(l, p, text, sizeof(text));
 			qb_log(LOG_ERR, "%s", text);

@@ -109,6 +109,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
 	memcpy(sm->own.machine, cfg->machine, sizeof(sm->own.machine));
+	sm->own.settled_ms = cfg->settled_ms;
 	if (cfg->name)
 		ddr_owner_name(sm->own.name, cfg->name);
 	s->owned = ddr_super_has_owners(&s->sb);

@@ -333,6 +333,7 @@ struct ddr_sm_config {
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
 	const struct ddr_owners *owners;	/* copied: beside @super; NULL: none are known */
 	uint8_t machine[16];	/* random id of this machine; zero: not known */
+	uint64_t settled_ms;	/* by the clock of TICK: then nothing that this machine had begun before it booted can reach a member any more (`settle`) */
 	const char *name;	/* copied: of this node, as ddr_owner_name() gives it; NULL: not known */
 	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
@@ -393,6 +394,11 @@ uint32_t ddr_sm_slot(const struct ddr_sm *sm);
  * delivered, nobody waits for such a write or fences this node, so LEAVE waits for it.
  */
 void ddr_sm_landing(struct ddr_sm *sm, bool landing);
+/*
+ * @left: I/O of earlier daemons of this machine may still land, or another machine may have its id. Until that ends the group is not told that a kernel which
+ * this machine had before is gone.
+ */
+void ddr_sm_left_over(struct ddr_sm *sm, bool left);
 /* Fills in all fields but sb->updated, which the driver sets: there is no clock here. */
 void ddr_sm_superblock(const struct ddr_sm *sm, uint32_t member, struct ddr_super *sb);
 

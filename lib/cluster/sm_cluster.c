@@ -194,6 +194,7 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.undo_history = sm->own.c.undo_history;
 	msg.hello.n_out = sm->own.c.n_out;
 	memcpy(msg.hello.out, sm->own.c.out, sizeof(msg.hello.out));
+	memcpy(msg.hello.machine, sm->own.machine, sizeof(msg.hello.machine));
 	ddr_sm_send(sm, &msg);
 	sm->own.c.hello_sent = true;
 }
@@ -431,6 +432,7 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 	v->undo_history = msg->hello.undo_history;
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
+	memcpy(v->machine, msg->hello.machine, sizeof(v->machine));
 	for (uint32_t i = 0; i < msg->hello.n_out; i++)
 		ddr_sm_exclusion_told(sm, msg->hello.out[i]);
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
@@ -443,6 +445,7 @@ void ddr_sm_cluster_pump(struct ddr_sm *sm)
 {
 	hello_send(sm);
 	ddr_sm_join_pump(sm);
+	ddr_sm_gone_pump(sm);
 	ddr_sm_fence_pump(sm);
 	ddr_sm_recover_pump(sm);
 }
@@ -473,7 +476,7 @@ void ddr_sm_start_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_st
 	}
 	sm->own.peer[ddr_sm_node_at(sm, msg->sender)].gave_up = false;
 	ddr_sm_ex_ended(sm, msg->sender, &n->ended);
-	ddr_sm_nodes_dead(sm, &n->dead, DDR_FENCED_OPERATOR);
+	ddr_sm_nodes_dead(sm, &n->dead, ddr_sm_acknowledged);
 	if (n->failed)
 		ddr_sm_array_failed(sm, "more members are missing than the parity covers");
 	if (n->voided)

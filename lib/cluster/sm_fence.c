@@ -33,6 +33,9 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 
+	/* its machine runs: the agent must not be called with its name, and need not */
+	if (ddr_sm_machine_back(sm, n) && !ddr_sm_time(sm, ddr_sm_peer(sm, n)->lost_at + sm->own.away_ms))
+		return false;
 	if ((v && v->other) || n->excluded || ddr_sm_peer(sm, n)->gave_up)
 		return true;
 	if (!n->absent && !ddr_sm_in_quorum(sm, n->id))
@@ -97,7 +100,9 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 	sm->again = true;
 }
 
-void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uint32_t how)
+const char ddr_sm_acknowledged[] = "acknowledged by the operator";
+
+void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, const char *how)
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++) {
 		const struct ddr_sm_node *n = &sm->shared.nodes[i];
@@ -105,7 +110,7 @@ void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uin
 
 		if (!(dead->nodes >> i & 1))
 			continue;
-		out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how == DDR_FENCED_AGENT ? "fenced" : "acknowledged by the operator");
+		out = ddr_sm_event(sm, DDR_EV_NODE_FENCED, how);
 		out->a = n->failure;
 		out->b = n->id;
 		sm->own.peer[i].asked = sm->own.peer[i].how = 0;
@@ -123,7 +128,7 @@ void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fe
 	bool all;
 
 	if (answer == DDR_FA_DEAD)
-		ddr_sm_nodes_dead(sm, dead, msg->fenced.how);
+		ddr_sm_nodes_dead(sm, dead, msg->fenced.how == DDR_FENCED_AGENT ? "fenced" : ddr_sm_acknowledged);
 	if (answer != DDR_FA_NEXT)
 		return;
 	n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->fenced.node)];
@@ -136,6 +141,11 @@ void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fe
 	}
 	ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(all ? DDR_SM_WAIT_TOLD_FAILS : DDR_SM_WAIT_TOLD_NEXT))->b = msg->fenced.node;
 	sm->again = true;
+}
+
+void ddr_sm_gone_told(struct ddr_sm *sm, const struct ddr_order_dead *dead)
+{
+	ddr_sm_nodes_dead(sm, dead, "its machine is back, and nothing of that time is left on it");
 }
 
 void ddr_sm_fence_resend(struct ddr_sm *sm)

@@ -57,6 +57,7 @@
  *	sm_recover.c	taking over the slot of a dead node
  *	sm_leave.c	the clean stop, and leaving
  *	sm_nodes.c	nodes that come and go, who writes, and the status of the nodes
+ *	sm_gone.c	what this machine was before and is no more
  *	sm_fence.c	lost nodes, and their fencing
  *	sm_settle.c	what is settled before the next event, and what is sent again
  *	sm_join.c	reading the disks at the group's start and at a change of the writer; sending the state to joiners
@@ -602,10 +603,22 @@ void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_n
 /* What the group knows of its nodes, and what it waits for. */
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
+/* ---- sm_gone.c ----------------------------------------------------------------- */
+
+/* The machine that was this lost node is in the view under another id: it is about to say what is left of that (rule I6). */
+bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n);
+/* No slot is free, and one is about to be that this machine had before. */
+bool ddr_sm_slot_comes(const struct ddr_sm *sm);
+void ddr_sm_gone_pump(struct ddr_sm *sm);
+void ddr_sm_gone_resend(struct ddr_sm *sm);
+
 /* ---- sm_fence.c ---------------------------------------------------------------- */
 
-/* Nodes were proven dead. */
-void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, uint32_t how);
+/* Nodes were proven dead. @how: text of the event. */
+void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, const char *how);
+/* GONE was delivered. */
+void ddr_sm_gone_told(struct ddr_sm *sm, const struct ddr_order_dead *dead);
+extern const char ddr_sm_acknowledged[];	/* how, if the operator says so */
 void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node);
 void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fenced_answer answer, const struct ddr_order_dead *dead);

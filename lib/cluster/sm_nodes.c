@@ -62,6 +62,7 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node 
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
 	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
 	ddr_sm_peer(sm, n)->again_at = 0;
+	ddr_sm_peer(sm, n)->gone_sent = false;
 	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot of the dirty log and is absent" :
 			   v && v->other ? "it started again with another state" : NULL);
 	out->a = n->failure;

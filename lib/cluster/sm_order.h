@@ -68,6 +68,13 @@ bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot);
 bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
 /* Is this instance the owner of a slot, by the pages, and not known to be dead? */
 bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
+/*
+ * Had this machine the slot of the node, or a claim of one, with another kernel than this one, the only one that it has (rule I6)? Not if it is not known
+ * with which.
+ */
+bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie);
+/* Is the owner of the node's slot, or of the one that it claims, this machine, and not known to be dead? */
+bool ddr_shared_owner_machine(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16]);
 /* Do the pages say that another cluster has used the array last? */
 bool ddr_shared_elsewhere(const struct ddr_sm_shared *s, const uint8_t cluster[16]);
 /* The sender of this START begins: from now on its cluster is the one, if none is recorded, or if the operator has adopted the array. */
@@ -102,6 +109,9 @@ struct ddr_order_dead {
 enum ddr_fenced_answer { DDR_FA_OLD, DDR_FA_NEXT, DDR_FA_DEAD };
 
 enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead);
+
+/* GONE: is the node dead by it? Not if it concerns another failure, or the slot is not the sender's machine's, with another kernel. */
+bool ddr_order_gone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead);
 
 /* RECOVER, RECOVERED: impossible; too late, ignored; the sender recovers the slot; it is recovered. */
 enum ddr_recover_answer { DDR_RECOVER_WRONG, DDR_RECOVER_LATE, DDR_RECOVER_TAKEN, DDR_RECOVER_DONE };

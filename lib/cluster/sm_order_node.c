@@ -180,6 +180,19 @@ enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct dd
 	return DDR_FA_DEAD;
 }
 
+bool ddr_order_gone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
+{
+	int at = ddr_shared_node_at(s, msg->gone.node);
+	struct ddr_sm_node *n = at < 0 ? NULL : &s->nodes[at];
+
+	memset(dead, 0, sizeof(*dead));
+	if (!n || !n->lost || n->failure != msg->gone.failure ||
+	    !ddr_shared_owner_gone(s, n->id, msg->gone.machine, msg->gone.boot_id, msg->gone.cookie))
+		return false;
+	dies(s, n, msg->gone.time, dead);
+	return true;
+}
+
 /* ---- leaving ------------------------------------------------------------------ */
 
 bool ddr_shared_is_last(const struct ddr_sm_shared *s, uint32_t id, bool others)

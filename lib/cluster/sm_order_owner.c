@@ -135,6 +135,30 @@ bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16
 	return false;
 }
 
+static const struct ddr_sm_owner *owner_of(const struct ddr_sm_shared *s, uint32_t node)
+{
+	uint32_t slot = ddr_shared_slot_of(s, node);
+
+	if (slot == DDR_SM_NO_SLOT)
+		slot = ddr_shared_slot_claimed(s, node);
+	return s->owned && slot != DDR_SM_NO_SLOT ? &s->owners.slot[slot] : NULL;
+}
+
+bool ddr_shared_owner_machine(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16])
+{
+	const struct ddr_sm_owner *o = owner_of(s, node);
+
+	return o && o->state == DDR_SLOT_OWNED && !ddr_uuid_is_zero(machine) && memcmp(o->machine, machine, sizeof(o->machine)) == 0;
+}
+
+bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie)
+{
+	const struct ddr_sm_owner *o = owner_of(s, node);
+
+	/* an owner whose instance the pages do not have may be any kernel of the machine, also the one that runs */
+	return ddr_shared_owner_machine(s, node, machine) && !ddr_uuid_is_zero(o->boot_id) && !same(o->boot_id, o->cookie, boot_id, cookie);
+}
+
 bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot)
 {
 	const struct ddr_sm_owner *o = &s->owners.slot[slot];

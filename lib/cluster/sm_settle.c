@@ -21,6 +21,7 @@ void ddr_sm_resend(struct ddr_sm *sm)
 	ddr_sm_map_view(sm);
 	ddr_sm_member_view(sm);
 	ddr_sm_ex_view(sm);
+	ddr_sm_gone_resend(sm);
 	ddr_sm_fence_resend(sm);
 	ddr_sm_recover_resend(sm);
 	ddr_sm_rebuild_view(sm);

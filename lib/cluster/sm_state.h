@@ -313,6 +313,7 @@ struct ddr_sm_peer {
 	uint32_t how;			/* FENCED is to be sent */
 	bool how_sent, wait_told;
 	uint64_t again_at;		/* ms: FENCE is not sent earlier */
+	bool gone_sent;			/* of its present failure, in this ring */
 };
 
 /* A node of the process group's view, as described by its own HELLO. */
@@ -325,6 +326,7 @@ struct ddr_sm_viewer {
 	bool alone;			/* it knows of no other node that has its epoch */
 	bool undo;			/* it can take its last agreement back */
 	uint8_t fences;			/* enum ddr_fences, by the view */
+	uint8_t machine[DDR_UUID_LEN];	/* zero: not known */
 	uint32_t epoch, shared, undo_epoch;
 	uint64_t history, undo_history;
 };
@@ -472,6 +474,8 @@ struct ddr_sm_own {
 	struct ddr_super next;		/* the superblock that is being written */
 	struct ddr_sm_owners next_owners;	/* and the owners beside it; @changes: up to this one they are in it */
 	uint8_t machine[DDR_UUID_LEN];	/* of this node; zero: not known */
+	uint64_t settled_ms;		/* then nothing of an earlier boot is on its way any more */
+	bool left_over;			/* something of earlier daemons is, or may be */
 	uint8_t cluster[DDR_UUID_LEN];	/* that this node is in; zero: none */
 	bool cluster_due;		/* it became known when no cluster was recorded: the superblocks are to be written with it */
 	char name[DDR_NODE_NAME];

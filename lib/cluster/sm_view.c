@@ -179,6 +179,14 @@ static void fenced_delivered(struct ddr_sm *sm, struct ddr_sm_shared *s, const s
 	ddr_sm_fence_told(sm, msg, answer, &dead);
 }
 
+static void gone_delivered(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
+{
+	struct ddr_order_dead dead;
+
+	if (ddr_order_gone(s, msg, &dead))
+		ddr_sm_gone_told(sm, &dead);
+}
+
 static bool in_order_node(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_msg *msg)
 {
 	bool leaves;
@@ -193,6 +201,9 @@ static bool in_order_node(struct ddr_sm *sm, struct ddr_sm_shared *s, const stru
 		return true;
 	case DDR_M_FENCED:
 		fenced_delivered(sm, s, msg);
+		return true;
+	case DDR_M_GONE:
+		gone_delivered(sm, s, msg);
 		return true;
 	case DDR_M_RENEWED:
 		ddr_order_owner_renewed(s, msg);
@@ -271,7 +282,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		return;
 	if (sm->own.c.leave_wanted || ddr_sm_excluded(sm, sm->node) || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
-	if (!ddr_sm_grow_may_start(sm))
+	if (!ddr_sm_grow_may_start(sm) || ddr_sm_slot_comes(sm))
 		return;
 	msg.start.time = sm->wall;
 	memcpy(msg.start.machine, sm->own.machine, sizeof(msg.start.machine));

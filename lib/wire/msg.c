@@ -121,6 +121,7 @@ static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
 	walk32(w, &m->hello.undo_epoch);
 	walk32(w, &m->hello.n_out);
 	walk64(w, &m->hello.undo_history);
+	ddr_walk_bytes(w, m->hello.machine, sizeof(m->hello.machine));
 	if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO) ||
 	    m->hello.n_out > DDR_HELLO_OUTS)
 		w->c.bad = true;
@@ -263,6 +264,20 @@ static void walk_start(struct ddr_walk *w, struct ddr_msg *m)
 	walk_name(w, m->start.name);
 }
 
+/* It is nothing without the ids by which it is judged. */
+static void walk_gone(struct ddr_walk *w, struct ddr_msg *m)
+{
+	walk32(w, &m->gone.node);
+	walk_zero(w, 4);
+	walk64(w, &m->gone.failure);
+	walk64(w, &m->gone.time);
+	walk64(w, &m->gone.cookie);
+	ddr_walk_bytes(w, m->gone.boot_id, sizeof(m->gone.boot_id));
+	ddr_walk_bytes(w, m->gone.machine, sizeof(m->gone.machine));
+	if (!m->gone.node || ddr_uuid_is_zero(m->gone.boot_id) || ddr_uuid_is_zero(m->gone.machine))
+		w->c.bad = true;
+}
+
 /* The body of m->type; false: there is no such type. */
 static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 {
@@ -306,6 +321,9 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk64(w, &m->renewed.seq);
 		if (!m->renewed.seq)
 			w->c.bad = true;
+		return true;
+	case DDR_M_GONE:
+		walk_gone(w, m);
 		return true;
 	case DDR_M_MEMBER_FAIL:
 		walk32(w, &m->fail.hard);

@@ -26,9 +26,10 @@
  *
  * Commands (regions a+n, members and regions as lists 1,2,3):
  *	init order=N parity=N [layout=N] regions=N [region-blocks=N] [spares=N] [present=LIST] [node=N] [slots=N]
- *	     [cluster] [fencing] [several] [marked] [adopt] [nodes=LIST]	marked: the superblock says that the array is a cluster's of several nodes
+ *	     [cluster] [fencing] [several] [marked] [adopt] [owners] [nodes=LIST]	owners: format 2; marked: the superblock says that the array is a cluster's of several nodes
  *	own SLOT NODE			before "up": the superblock says that the node owns the slot
  *	state MEMBER STATE		before "up": the member's state (number of enum ddr_member_state)
+ *	settles MS			before "up": then nothing of an earlier boot of the node's machine is on its way any more
  *	up				makes the instance; then, before its first step:
  *	log SLOT INDEX [dirty=LIST] [seq=N] [node=N] [boot=N] [cookie=N] | log SLOT INDEX unreadable
  *	map INDEX [CHAR for each region: u n c, upper case: suspect] | map INDEX unreadable
@@ -41,6 +42,7 @@
  *	adopt				before "up": the operator adopts the array on this node
  *	id N				before "up": the machine's id in the cluster is N now; views and "N:" name the machine still
  *	landing 1|0			one of its writes may land still | none does any more
+ *	left-over 1|0			something of its earlier daemons is on its way | nothing is any more
  *	view NODES [no-quorum] [ring=N]
  *	attach cookie=N [boot=N] [held=a+n]	with the whole declaration
  *	detach
@@ -209,7 +211,9 @@ static void cmd_init(struct world *w, const struct args *a)
 	w->geo.blocks = number(a, "regions", 8) * w->geo.region_blocks;
 	w->geo.spares = (uint16_t)number(a, "spares", 0);
 	w->geo.slots = (uint32_t)number(a, "slots", 4);
+	w->geo.owners = flag(a, "owners");
 	rig_super(&w->sb, &w->geo);
+	ddr_owners_init(&w->owners, &w->sb);
 	w->sb.ro_compat = flag(a, "marked") ? DDR_RO_COMPAT_CLUSTER : 0;
 	for (uint32_t id = 0; id < 64; id++) {
 		struct ddr_sm_config *cfg = &w->node[w->n].cfg;
@@ -221,6 +225,7 @@ static void cmd_init(struct world *w, const struct args *a)
 		w->node[w->n - 1].label = id;
 		cfg->super = &w->sb;
 		cfg->node = id;
+		cfg->machine[0] = (uint8_t)id;
 		cfg->cluster = flag(a, "cluster");
 		cfg->fencing = flag(a, "fencing");
 		cfg->several = flag(a, "several");
@@ -507,6 +512,10 @@ static void cmd_node(struct world *w, const struct args *a)
 		w->me->cfg.node = (uint32_t)at(a, 1);
 		return;
 	}
+	if (strcmp(c, "settles") == 0) {
+		w->me->cfg.settled_ms = at(a, 1);
+		return;
+	}
 	if (strcmp(c, "adopt") == 0) {
 		w->me->cfg.adopt = true;
 		return;
@@ -519,6 +528,8 @@ static void cmd_node(struct world *w, const struct args *a)
 		w->me->stopped = c[0] == 's';
 	else if (strcmp(c, "landing") == 0)
 		ddr_sm_landing(w->me->sm, at(a, 1));
+	else if (strcmp(c, "left-over") == 0)
+		ddr_sm_left_over(w->me->sm, at(a, 1));
 	else if (strcmp(c, "log") == 0)
 		cmd_log(w, a, 1, false);
 	else if (strcmp(c, "map") == 0)

@@ -105,6 +105,10 @@ static void remember(struct world *w, const struct ddr_output *o)
 		return;
 	case DDR_OUT_SB_WRITE:
 		ddr_sm_superblock(w->me->sm, 0, &p.sb);
+		p.owners = w->owners;
+		ddr_owners_follow(&p.owners, &p.sb);
+		if (ddr_super_has_owners(&p.sb))
+			ddr_sm_owners(w->me->sm, &p.owners);
 		break;
 	case DDR_OUT_LOG_WRITE:
 		p.slot = ddr_sm_slot(w->me->sm);
@@ -207,6 +211,7 @@ static void disk_io(struct world *w, const struct pending *p)
 	switch (p->type) {
 	case DDR_OUT_SB_WRITE:
 		w->sb = p->sb;
+		w->owners = p->owners;
 		return;
 	case DDR_OUT_LOG_WRITE:
 	case DDR_OUT_SLOT_WRITE:
@@ -226,6 +231,7 @@ static void disk_io(struct world *w, const struct pending *p)
 			return;
 		}
 		ddr_sm_load_super(w->me->sm, &w->sb);
+		ddr_sm_load_owners(w->me->sm, &w->owners);
 		ddr_sm_load_map(w->me->sm, 0, blk->payload, info.seq);
 		return;
 	default:

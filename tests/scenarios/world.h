@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "lib/disk/format_owner.h"
 #include "tests/sim/rig.h"
 
 #define MAX_PENDING	256
@@ -22,6 +23,7 @@ struct pending {
 	struct ddr_rec rec;
 	uint64_t start, count;
 	struct ddr_super sb;		/* the contents to be written */
+	struct ddr_owners owners;	/* of format 2 */
 	struct ddr_disk_log blk;
 };
 
@@ -43,6 +45,7 @@ struct node {
 struct world {
 	struct rig_geometry geo;
 	struct ddr_super sb;		/* as on the disks */
+	struct ddr_owners owners;	/* beside it, in format 2 */
 	struct ddr_disk_log disk[MAX_SLOTS + 1];	/* block 0 of each slot's log, and of the map */
 	struct node node[MAX_NODES], *me;
 	uint32_t n;

@@ -263,6 +263,7 @@ const char *rig_message(const uint8_t *bytes, uint32_t len, char *buf, size_t si
 	case DDR_M_FENCED:
 		say(&l, "FENCED %u failure=%" PRIu64 " how=%u", m.fenced.node, m.fenced.failure, m.fenced.how);
 		break;
+	case DDR_M_GONE: say(&l, "GONE %u failure=%" PRIu64, m.gone.node, m.gone.failure); break;
 	case DDR_M_RENEWED: say(&l, "RENEWED slot=%u seq=%llx", m.renewed.slot, (unsigned long long)m.renewed.seq); break;
 	case DDR_M_RECOVER: say(&l, "RECOVER slot=%u", m.recover.slot); break;
 	case DDR_M_RECOVERED: say(&l, "RECOVERED slot=%u", m.recover.slot); break;

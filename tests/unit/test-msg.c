@@ -58,6 +58,14 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->recover.boot_id[15] = 4;
 		m->recover.time = 1700000003;
 		break;
+	case DDR_M_GONE:
+		m->gone.node = 2;
+		m->gone.failure = 7ull << 32;
+		m->gone.time = 1700000004;
+		m->gone.cookie = 6;
+		m->gone.boot_id[15] = 3;
+		m->gone.machine[0] = 9;
+		break;
 	case DDR_M_RENEWED: m->renewed.slot = 5; m->renewed.seq = 9ull << 32; break;
 	case DDR_M_MEMBER_FAIL:
 		m->fail.hard = 4;
@@ -124,7 +132,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 }
 
 static const enum ddr_msg_type types[] = {
-	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_RENEWED, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
+	DDR_M_START, DDR_M_HELLO, DDR_M_STATE, DDR_M_LEAVE, DDR_M_FENCED, DDR_M_RECOVER, DDR_M_RECOVERED, DDR_M_RENEWED, DDR_M_GONE, DDR_M_MEMBER_FAIL, DDR_M_MEMBER_DONE, DDR_M_MEMBER_ACK, DDR_M_EX_REQUEST,
 	DDR_M_EX_ACK, DDR_M_EX_RELEASE, DDR_M_EX_VOID, DDR_M_MAP_SET, DDR_M_MAP_DONE, DDR_M_MEMBER_SET, DDR_M_FOLDED, DDR_M_SEEK, DDR_M_SEEN, DDR_M_VERIFY, DDR_M_GROW, DDR_M_ROOM,
 	DDR_M_USE,
 };
