@@ -7,27 +7,33 @@
 
 #include "sim.h"
 
-static const struct node *owner_of(const struct sim *s, uint32_t slot)
+/* @now: it has that id still, so its present kernel is the slot's owner. */
+static const struct node *owner_of(const struct sim *s, uint32_t slot, bool *now)
 {
 	struct ddr_super sb;
 
 	if (check_newest_super(s, &sb))
 		for (const struct node *n = s->node; n < s->node + s->n_nodes; n++)
-			if (n->id == sb.slot_node[slot])
+			if (sb.slot_node[slot] && n == cluster_machine(s, sb.slot_node[slot])) {
+				*now = n->nid == sb.slot_node[slot];
 				return n;
+			}
 	return NULL;
 }
 
 /* Rules 6, 7: the owner of the slot that is being taken over writes no more. */
 static void check_dead(struct sim *s, const struct node *by, uint32_t slot)
 {
-	const struct node *n = owner_of(s, slot);
+	bool now;
+	const struct node *n = owner_of(s, slot, &now);
 
-	if (!n || n == by)
+	if (!n || (n == by && now))
 		return;
 	if (late_of(s, n->id))
 		sim_violation(s, "rule 6: node %u takes over slot %u, and requests of node %u, which owned it, may still land",
 			      by->id, slot, n->id);
+	if (!now)
+		return;		/* a boot of the machine that has ended had it */
 	for (uint64_t r = 0; r < s->regions && n->up && n->k.there && !n->k.killed && !n->left; r++)
 		if (n->k.granted[r])
 			sim_violation(s, "rule 6: node %u takes over slot %u, and node %u, which owns it, may still write region %llu",

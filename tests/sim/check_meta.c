@@ -187,7 +187,7 @@ uint32_t check_slot_of(const struct sim *s, const struct node *n)
 	const struct ddr_super *sb = check_super(s);
 
 	for (uint32_t i = 0; sb && i < sb->slots; i++)
-		if (sb->slot_node[i] == n->id)
+		if (sb->slot_node[i] == n->nid)
 			return i;
 	return DDR_SM_NO_SLOT;
 }

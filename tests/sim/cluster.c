@@ -12,6 +12,11 @@
 
 #include "node.h"
 
+const struct node *cluster_machine(const struct sim *s, uint32_t nid)
+{
+	return &s->node[(nid - 1) % SIM_MAX_NODES];
+}
+
 /* ---- the group ----------------------------------------------------------------- */
 
 static struct bus_event *push(struct sim *s, struct node *n)
@@ -35,7 +40,7 @@ static void push_view(struct sim *s, struct node *to, uint32_t part, const uint3
 	e->n = 0;
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
 		if (n->in_group && n->part == part && (!old || old[n - s->node] == old[to - s->node])) {
-			e->nodes[e->n] = n->id;
+			e->nodes[e->n] = n->nid;
 			e->pids[e->n++] = n->pid;
 		}
 	if (s->silent && s->node[s->silent - 1].part == part) {
@@ -81,7 +86,7 @@ void cluster_send(struct sim *s, struct node *n, const uint8_t *bytes, uint32_t 
 
 	if (n->n_outbox == SIM_MAX_EVENTS)
 		sim_violation(s, "node %u sends more than %d messages at once", n->id, SIM_MAX_EVENTS);
-	m->sender = n->id;
+	m->sender = n->nid;
 	m->len = len;
 	memcpy(m->bytes, bytes, len);
 	n->n_outbox++;
@@ -149,7 +154,7 @@ void cluster_members(const struct sim *s, const struct node *n, struct ddr_input
 {
 	for (uint32_t i = 0; i < s->n_nodes; i++)
 		if (s->node[i].up && !s->node[i].deaf && s->node[i].part == n->part)
-			in->nodes[in->n_nodes++] = s->node[i].id;
+			in->nodes[in->n_nodes++] = s->node[i].nid;
 }
 
 void cluster_word(struct sim *s, struct node *n, struct ddr_input *in)
@@ -251,7 +256,7 @@ static void forget_tail(struct sim *s, struct node *first, const uint32_t *old)
 	for (; tail; tail--) {
 		uint32_t sender = first->events[first->n_events - tail].msg.sender;
 
-		if (moves_with(&s->node[sender - 1], first, old, s))
+		if (moves_with(cluster_machine(s, sender), first, old, s))
 			continue;
 		hole |= sim_chance(s, 3);
 		if (!hole)
@@ -385,17 +390,44 @@ void cluster_power_off(struct sim *s, struct node *n)
 	s->stats[STAT_DEATHS]++;
 }
 
-bool cluster_power_on(struct sim *s, struct node *n)
+bool cluster_may_rename(const struct sim *s, const struct node *n)
+{
+	struct ddr_super sb;
+
+	if (sim_real || s->calm || n->up || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t i = 0; i < sb.slots; i++)
+		if (sb.slot_node[i] && cluster_machine(s, sb.slot_node[i])->nid != sb.slot_node[i])
+			return false;
+	return true;
+}
+
+void cluster_settles(struct sim *s)
+{
+	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
+		if (n->settles_at && n->settles_at <= s->now) {
+			n->settles_at = 0;
+			late_settle(s, n->id);
+		}
+}
+
+bool cluster_power_on(struct sim *s, struct node *n, bool renamed)
 {
 	uint32_t old[SIM_MAX_NODES];
 
 	if (n->up)
 		return false;
 	parts(s, old);
-	n->up = true;
 	n->unlisted = false;
 	n->boot++;
-	sim_trace(s, "node %u: power on", n->id);
+	n->settles_at = 0;
+	if (renamed && cluster_may_rename(s, n)) {
+		n->nid = n->nid == n->id ? n->id + SIM_MAX_NODES : n->id;
+		n->settles_at = s->now + 1 + sim_rand(s, 3000);
+		s->stats[STAT_RENAMED]++;
+	}
+	n->up = true;
+	sim_trace(s, "node %u: power on, as node %u", n->id, n->nid);
 	reconfigure(s, old);
 	return true;
 }
@@ -421,7 +453,8 @@ bool cluster_daemon_start(struct sim *s, struct node *n)
 	if (!n->up || n->sm || !node_may_start(n) || n->stuck || s->silent == n->id)
 		return false;
 	n->recovered = false;
-	late_settle(s, n->id);	/* of the machine before its restart */
+	if (!n->settles_at)
+		late_settle(s, n->id);	/* of the machine before its restart */
 	if (n->k.killed || n->left) {
 		if (kernel_in_flight(&n->k))
 			return false;
@@ -452,8 +485,10 @@ void cluster_fence(struct sim *s, struct node *n, const struct ddr_output *out)
 /* Cuts the node off: its requests in flight have ended. */
 static void cut_off(struct sim *s, uint32_t id)
 {
-	cluster_power_off(s, &s->node[id - 1]);
-	late_settle(s, id);
+	struct node *n = &s->node[cluster_machine(s, id)->id - 1];
+
+	cluster_power_off(s, n);
+	late_settle(s, n->id);
 	s->stats[STAT_FENCED]++;
 }
 
@@ -481,6 +516,14 @@ bool cluster_fence_event(struct sim *s)
 	return sim_act(s, a);
 }
 
+/* Does the machine run under another id by now? */
+static bool lives_on(const struct sim *s, uint32_t nid)
+{
+	const struct node *n = cluster_machine(s, nid);
+
+	return n->up && n->nid != nid;
+}
+
 bool cluster_fence_ends(struct sim *s, const struct act *a)
 {
 	struct ddr_input in = { .type = DDR_IN_FENCED, .result = a->arg[1] ? -5 : 0 };
@@ -496,7 +539,9 @@ bool cluster_fence_ends(struct sim *s, const struct act *a)
 	in.node = s->fence[i].target;
 	in.failure = s->fence[i].failure;
 	by = &s->node[s->fence[i].by - 1];
-	if (in.result == 0 || a->arg[2])
+	if (lives_on(s, in.node))
+		in.result = -5;		/* no agent is called with the name of a machine that runs (rule F4) */
+	else if (in.result == 0 || a->arg[2])
 		cut_off(s, in.node);
 	if (by->sm && by->up && by->pid == s->fence[i].pid)
 		node_step(s, by, &in);
@@ -513,7 +558,7 @@ bool cluster_operator_fences(struct sim *s, struct node *n)
 		return false;
 	ddr_sm_get_status(n->sm, &st);
 	for (uint32_t i = 0; i < st.n_nodes && n->sm; i++)
-		if (st.node[i].failure && st.node[i].id != n->id) {
+		if (st.node[i].failure && st.node[i].id != n->nid && !lives_on(s, st.node[i].id)) {
 			finding_fences(s, n->id, st.node[i].id, true);
 			cut_off(s, st.node[i].id);
 			in.node = st.node[i].id;
@@ -535,7 +580,7 @@ void cluster_init(struct sim *s)
 	for (uint32_t i = 0; i < s->n_nodes; i++) {
 		struct node *n = &s->node[i];
 
-		n->id = i + 1;
+		n->id = n->nid = i + 1;
 		n->up = true;
 		n->boot = 1;
 		n->quorate = false;

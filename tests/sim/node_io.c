@@ -59,7 +59,7 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 static bool names(const struct sim *s, const struct ddr_super *sb, const struct node *n)
 {
 	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (sb->slot_node[i] == n->id)
+		if (sb->slot_node[i] == n->nid)
 			return true;
 	return false;
 }

@@ -72,7 +72,7 @@ void node_event_out(struct sim *s, struct node *n, const struct ddr_output *out)
 		n->ready = true;
 		return;
 	case DDR_EV_NODE_JOINED:
-		s->stats[STAT_JOINED] += out->b == n->id;
+		s->stats[STAT_JOINED] += out->b == n->nid;
 		return;
 	case DDR_EV_NODE_RECOVERED:
 		s->stats[STAT_RECOVERED]++;

@@ -272,7 +272,9 @@ struct io {
 };
 
 struct node {
-	uint32_t id;
+	uint32_t id;			/* of the machine */
+	uint32_t nid;			/* its id in the cluster, which may change when it boots (not of real daemons) */
+	uint64_t settles_at;		/* ms: it booted under another id, and what it had sent before ends no later; 0: that has ended, or ends at its next start */
 	struct ddr_sm *sm;		/* NULL: the daemon is down */
 	struct kernel k;
 	struct io io[SIM_MAX_IO];
@@ -497,7 +499,7 @@ struct truth {
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
 	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL,
-	STAT_SILENCES, STAT_OWED, STATS };
+	STAT_SILENCES, STAT_OWED, STAT_RENAMED, STATS };
 
 struct sim {
 	uint64_t seed, rng, event, events;
@@ -720,7 +722,13 @@ void cluster_flap(struct sim *s);		/* a new ring of the same nodes */
 bool cluster_parts(struct sim *s, uint64_t parts);	/* the part of each node: 4 bits */
 bool cluster_corosync(struct sim *s, struct node *n, bool ends);	/* it ends on the node, or comes back */
 void cluster_power_off(struct sim *s, struct node *n);
-bool cluster_power_on(struct sim *s, struct node *n);
+bool cluster_power_on(struct sim *s, struct node *n, bool renamed);	/* @renamed: with another id in the cluster */
+/* Whose id in the cluster that is, or was. */
+const struct node *cluster_machine(const struct sim *s, uint32_t nid);
+/* May it boot under another id? Only one slot at a time is one of an id that nobody has: else no node might be left to free one. */
+bool cluster_may_rename(const struct sim *s, const struct node *n);
+/* Time has passed: what renamed machines had sent has ended. */
+void cluster_settles(struct sim *s);
 void cluster_blackout(struct sim *s);
 bool cluster_daemon_start(struct sim *s, struct node *n);
 void cluster_silent(struct sim *s, const struct node *n);	/* a process there that says nothing joins the group; NULL: it leaves */

@@ -149,7 +149,7 @@ static void world_init(struct sim *s, uint64_t seed, uint64_t events, uint32_t n
 	s->slow_flush = sim_chance(s, 3);
 	s->n_nodes = nodes;
 	s->cluster = nodes > 1;
-	s->node[0].id = 1;
+	s->node[0].id = s->node[0].nid = 1;
 	s->node[0].quorate = true;
 	s->boot = SIM_BOOT;
 	create(s);
@@ -208,6 +208,8 @@ void sim_tick(struct sim *s, struct node *n, uint64_t ms)
 
 	s->now += ms;
 	in.now_ms = s->now;
+	if (s->cluster)
+		cluster_settles(s);
 	/* daemons of odd seeds sleep until a tick is due; for the others rig_step() sees that they might have. A real one decides itself. */
 	if (n->sm && !sim_real && s->seed % 2 && s->now < ddr_sm_due(n->sm))
 		n->slept = true;
