@@ -78,7 +78,8 @@ static struct {
 	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
 	uint32_t stamped, looked_at;	/* members that have stamps of this node; whose pairs were read while the array was held */
 	uint32_t owner_pages;		/* of superblocks that are loaded */
-	bool landing;			/* as passed to the state machine */
+	bool landing, left_over;	/* as passed to the state machine */
+	uint64_t settled_ms;
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */

@@ -259,8 +259,7 @@ uint32_t ddr_jobs_writes(const struct ddr_jobs *j)
 uint32_t ddr_members_late(const struct ddr_members *all, const uint8_t array[16])
 {
 	(void)all;
-	assert_int_equal(array[0], 1);
-	return play.late;
+	return array[0] == 1 ? play.late : 0;	/* a test may have a second array */
 }
 
 bool ddr_jobs_use(const struct ddr_jobs *j, int fd)

@@ -13,6 +13,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 {
 	(void)size;
 	memcpy(play.machine, cfg->machine, sizeof(play.machine));
+	play.settled_ms = cfg->settled_ms;
 	snprintf(play.own_name, sizeof(play.own_name), "%s", cfg->name);
 	play.made++;
 	return mem;
@@ -39,6 +40,12 @@ void ddr_sm_landing(struct ddr_sm *sm, bool landing)
 {
 	(void)sm;
 	play.landing = landing;
+}
+
+void ddr_sm_left_over(struct ddr_sm *sm, bool left)
+{
+	(void)sm;
+	play.left_over = left;
 }
 
 void ddr_sm_load_log(struct ddr_sm *sm, uint32_t slot, uint32_t index, const uint8_t *payload, uint64_t seq,

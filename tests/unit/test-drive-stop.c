@@ -143,6 +143,32 @@ static void the_state_machine_is_told_of_writes_that_may_still_land(void **state
 	end();
 }
 
+/* Rule I6: also while it does not leave, of what is left of earlier instances; and of another machine that has its id. */
+static void the_state_machine_is_told_of_what_is_left_over(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	assert_int_equal(play.settled_ms, d.conf.settle_ms);
+	play.meta_writes = play.jobs_writes = 4;	/* of this instance */
+	step(a);
+	assert_false(play.left_over);
+	play.late = 4;
+	step(a);
+	assert_true(play.left_over);
+	play.late = 0;
+	step(a);
+	assert_false(play.left_over);
+	d.ident.doubled = true;
+	step(a);
+	assert_true(play.left_over);
+	d.ident.doubled = false;
+	a->cluster.left_over = true;	/* a device was left out as the array was loaded: it was locked */
+	step(a);
+	assert_true(play.left_over);
+	end();
+}
+
 /* The write does not end: the node leaves the group without LEAVE, so that the others fence it. */
 static void a_node_that_cannot_leave_in_time_leaves_without_a_message(void **state)
 {
@@ -172,6 +198,7 @@ int main(void)
 		cmocka_unit_test(an_array_that_stays_after_a_clean_stop_continues),
 		cmocka_unit_test(a_stop_that_is_refused_leaves_nothing),
 		cmocka_unit_test(the_state_machine_is_told_of_writes_that_may_still_land),
+		cmocka_unit_test(the_state_machine_is_told_of_what_is_left_over),
 		cmocka_unit_test(a_node_that_cannot_leave_in_time_leaves_without_a_message),
 	};
 

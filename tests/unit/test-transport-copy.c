@@ -61,9 +61,12 @@ static void a_copy_that_joins_later_does_not_serve(void **state)
 	assert_non_null(strstr(play.waits, "node 2 starts no array"));
 	assert_non_null(strstr(play.waits, "rm /some/where/identity; systemctl restart ddraidd"));
 	assert_int_equal(play.nodes, 1);
+	assert_true(d.ident.doubled);
 	hello_on(2, MACHINE + 1, 102);
 	assert_int_equal(play.nodes, 2);
 	assert_string_equal(play.waits, "");
+	assert_true(d.ident.doubled);	/* for good: who was who is not known any more */
+	d.ident.doubled = false;
 	leave(t);
 }
 
@@ -79,6 +82,8 @@ static void the_copy_waits(void **state)
 	assert_int_equal(play.views, 0);
 	assert_non_null(strstr(play.waits, "node 1 (node 1) and node 2 (node 2) have the same machine id"));
 	assert_non_null(strstr(play.waits, "node 1 starts no array"));
+	assert_true(d.ident.doubled);
+	d.ident.doubled = false;
 	hello_on(2, MACHINE, 0);
 	lasts();
 	assert_int_equal(play.views, 0);
