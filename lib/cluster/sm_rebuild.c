@@ -27,6 +27,7 @@
 
 #define NO_BLOCK	UINT64_MAX
 #define CURSOR_MS	10000u	/* between two changes of the cursor ... */
+#define RESYNC_MS	500u	/* before blocks are tried again that another node has to resync first */
 #define CURSOR_PARTS	64u	/* ... or after 1/64 of the array */
 
 /* ---- folding ---------------------------------------------------------------- */
@@ -193,6 +194,8 @@ void ddr_sm_rebuild_range(struct ddr_sm *sm, const struct ddr_sm_range *r, bool 
 	}
 	if (done && !r->dirty && r->mismatches)
 		unfit(sm, r);
+	if (r->dirty)
+		rb->again_at = sm->now + RESYNC_MS;
 	if ((!done || r->dirty) && r->start < rb->redo)
 		rb->redo = r->start;
 	else if (done && !r->dirty)
@@ -275,6 +278,7 @@ static void begin(struct ddr_sm *sm, uint32_t member)
 	rb->redo = NO_BLOCK;
 	rb->cursor_at = sm->now;
 	rb->copied = 0;
+	rb->again_at = 0;
 	rb->bad_start = rb->bad_count = 0;
 	rb->ending = false;
 	unfit_forget(sm);
@@ -319,7 +323,7 @@ static void serve(struct ddr_sm *sm)
 		rb->redo = NO_BLOCK;
 		rb->ending = false;
 	}
-	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->own.n_resync)
+	if (rb->redo == NO_BLOCK && ddr_sm_all_folded(sm) && !sm->own.n_resync && ddr_sm_time(sm, rb->again_at))
 		ranges_begin(sm);
 	done = done_to(sm, &out);
 	unfit_serve(sm, done);

@@ -402,6 +402,7 @@ struct ddr_sm_rebuild {
 	uint64_t next;			/* block at which the next range begins */
 	uint64_t redo;			/* lowest block that was not done; or UINT64_MAX */
 	uint64_t cursor_at;		/* ms of the last change of the cursor */
+	uint64_t again_at;		/* no range is begun before, as another node had to resync what the last one was for */
 	uint64_t copied;		/* blocks that this node has written to it */
 	uint64_t bad_start, bad_count;	/* the lowest range that a bad sector delays; or 0 */
 	uint64_t *unfit;		/* regions in which what the member was rebuilt from does not fit together, until the map has them as suspect */
