@@ -61,14 +61,6 @@ void ddr_sm_left_over(struct ddr_sm *sm, bool left)
 	sm->own.left_over = left;
 }
 
-bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n)
-{
-	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
-		if (sm->own.c.view[i].id != n->id && ddr_shared_owner_machine(&sm->shared, n->id, sm->own.c.view[i].machine))
-			return true;
-	return false;
-}
-
 bool ddr_sm_slot_comes(const struct ddr_sm *sm)
 {
 	const struct ddr_sm_shared *s = &sm->shared;

@@ -600,13 +600,13 @@ bool ddr_sm_exclusions_agreed(struct ddr_sm *sm, struct ddr_sm_shared *s);
 void ddr_sm_exclusions_known(struct ddr_sm *sm);
 /* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n);
+/* The machine that was this lost node is in the view under another id: it is about to say what is left of that (rule I6). */
+bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 /* What the group knows of its nodes, and what it waits for. */
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st);
 
 /* ---- sm_gone.c ----------------------------------------------------------------- */
 
-/* The machine that was this lost node is in the view under another id: it is about to say what is left of that (rule I6). */
-bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 /* No slot is free, and one is about to be that this machine had before. */
 bool ddr_sm_slot_comes(const struct ddr_sm *sm);
 void ddr_sm_gone_pump(struct ddr_sm *sm);

@@ -149,6 +149,14 @@ static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct d
 	return sm->shared.here >> (n - sm->shared.nodes) & 1 ? DDR_NS_JOINING : DDR_NS_LEFT;
 }
 
+bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].id != n->id && ddr_shared_owner_machine(&sm->shared, n->id, sm->own.c.view[i].machine))
+			return true;
+	return false;
+}
+
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	enum ddr_sm_wait wait = DDR_SM_WAIT_NOTHING;
