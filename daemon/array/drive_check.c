@@ -50,9 +50,9 @@ static uint32_t watched(void *ctx)
 	return members;
 }
 
-static uint32_t asked(void *ctx)
+static bool asked(void *ctx, unsigned int m, uint64_t *ended)
 {
-	return ddr_metaio_stamping(((struct ddr_array *)ctx)->meta);
+	return ddr_metaio_stamping(((struct ddr_array *)ctx)->meta, m, ended);
 }
 
 static void hangs(void *ctx, unsigned int m, uint64_t ms)

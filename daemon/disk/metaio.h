@@ -121,8 +121,11 @@ bool ddr_metaio_stamp(struct ddr_metaio *m, unsigned int member, const struct dd
 bool ddr_metaio_look(struct ddr_metaio *m, unsigned int member, const struct ddr_stamp *stamp, const struct ddr_super *sb);
 /* Members that have a stamp of this node, as far as it knows. */
 uint32_t ddr_metaio_stamped(const struct ddr_metaio *m);
-/* Members that have not answered yet to a stamp, or to the look before it. */
-uint32_t ddr_metaio_stamping(const struct ddr_metaio *m);
+/*
+ * Is a stamp under way on @member, or the read before it? @ended: how many of these reads and writes have ended on the device that the member has now,
+ * successfully or not.
+ */
+bool ddr_metaio_stamping(const struct ddr_metaio *m, unsigned int member, uint64_t *ended);
 /* The next stamp on @member is a first one again. */
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member);
 /* Reports members that are late; call it regularly. */

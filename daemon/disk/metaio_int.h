@@ -75,6 +75,7 @@ struct ddr_meta_stamp {
 	bool writing;			/* the pair was read, and is as it should be */
 	bool left;			/* the member has another device now, and another one of these */
 	uint64_t begun_ms;		/* when its read was started: ddr_still_now() */
+	uint64_t ended;			/* reads and writes that have ended */
 	int error;			/* of the last attempt: said once; -EBADMSG: it could not be encoded */
 };
 

@@ -179,6 +179,7 @@ bool ddr_meta_stamp_next(struct ddr_meta_op *op, unsigned int member, int result
 
 	if (s->left)
 		return false;
+	s->ended++;
 	if (result) {
 		failed(op, member, result);
 		op->m->cfg.stamped(op->m->cfg.ctx, member, DDR_STAMPED_FAILED, NULL);
@@ -246,13 +247,12 @@ uint32_t ddr_metaio_stamped(const struct ddr_metaio *m)
 	return members;
 }
 
-uint32_t ddr_metaio_stamping(const struct ddr_metaio *m)
+bool ddr_metaio_stamping(const struct ddr_metaio *m, unsigned int member, uint64_t *ended)
 {
-	uint32_t members = 0;
+	const struct ddr_meta_op *op = m->stamp[member];
 
-	for (unsigned int i = 0; i < DDR_MAX_MEMBERS; i++)
-		members |= m->stamp[i] && m->stamp[i]->flying ? 1u << i : 0;
-	return members;
+	*ended = op ? op->stamp->ended : 0;
+	return op && op->flying;
 }
 
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)

@@ -29,13 +29,14 @@ static bool read_counters(unsigned int major, unsigned int minor, uint64_t *ende
 	return i > 8;
 }
 
-static void look_at(struct ddr_stall *s, unsigned int m, bool asked, uint64_t now_ms, uint64_t limit_ms)
+static void look_at(struct ddr_stall *s, unsigned int m, uint64_t now_ms, uint64_t limit_ms)
 {
-	uint64_t ended, flying;
+	uint64_t ended, flying, ours = 0;
 
 	if (!read_counters(s->members->major[m], s->members->minor[m], &ended, &flying))
 		return;
-	flying += asked;
+	flying += s->asked(s->ctx, m, &ours);
+	ended += ours;
 	s->flying |= flying != 0;
 	/* what was not under way at the last look began since then: it must not count as old */
 	if (!flying || ended != s->member[m].ended || !s->member[m].flying) {
@@ -54,15 +55,14 @@ static void look_at(struct ddr_stall *s, unsigned int m, bool asked, uint64_t no
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
 	uint64_t rest = limit_ms / REST_PART < REST_MS ? limit_ms / REST_PART : REST_MS;
-	uint32_t watched, asked;
+	uint32_t watched;
 
 	if (now_ms - s->at_ms < (s->flying || rest < SAMPLE_MS ? SAMPLE_MS : rest))
 		return;
 	s->at_ms = now_ms;
 	s->flying = false;
 	watched = s->watched(s->ctx);
-	asked = s->asked(s->ctx);
 	for (unsigned int m = 0; m < s->members->n; m++)
 		if (watched & s->members->named & (1u << m))
-			look_at(s, m, asked >> m & 1, now_ms, limit_ms);
+			look_at(s, m, now_ms, limit_ms);
 }

@@ -82,10 +82,11 @@ uint32_t ddr_metaio_stamped(const struct ddr_metaio *m)
 	return play.stamped;
 }
 
-uint32_t ddr_metaio_stamping(const struct ddr_metaio *m)
+bool ddr_metaio_stamping(const struct ddr_metaio *m, unsigned int member, uint64_t *ended)
 {
-	(void)m;
-	return 0;
+	(void)m, (void)member;
+	*ended = 0;
+	return false;
 }
 
 void ddr_metaio_stamp_afresh(struct ddr_metaio *m, unsigned int member)

@@ -351,6 +351,16 @@ static unsigned int written(void)
 	return n;
 }
 
+/* Is a stamp under way on the member, of which so many reads and writes have @ended? */
+static inline bool under_way(unsigned int member, uint64_t ended)
+{
+	uint64_t n;
+	bool flies = ddr_metaio_stamping(a.meta, member, &n);
+
+	assert_int_equal(n, ended);
+	return flies;
+}
+
 /* The kernel's side of a standstill, as drive.c has it. */
 static void stopped(void)
 {
