@@ -33,8 +33,7 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, n->id);
 
-	/* its machine runs: the agent must not be called with its name, and need not */
-	if (ddr_sm_machine_back(sm, n) && !ddr_sm_time(sm, ddr_sm_peer(sm, n)->lost_at + sm->own.away_ms))
+	if (ddr_sm_fence_rests(sm, n))
 		return false;
 	if ((v && v->other) || n->excluded || ddr_sm_peer(sm, n)->gave_up)
 		return true;

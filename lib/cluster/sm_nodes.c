@@ -149,12 +149,18 @@ static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct d
 	return sm->shared.here >> (n - sm->shared.nodes) & 1 ? DDR_NS_JOINING : DDR_NS_LEFT;
 }
 
-bool ddr_sm_machine_back(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+/* The machine that was this lost node is in the view under another id. */
+static bool is_back(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
 		if (sm->own.c.view[i].id != n->id && ddr_shared_owner_machine(&sm->shared, n->id, sm->own.c.view[i].machine))
 			return true;
 	return false;
+}
+
+bool ddr_sm_fence_rests(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	return is_back(sm, n) && !ddr_sm_time(sm, sm->own.peer[n - sm->shared.nodes].lost_at + sm->own.away_ms);
 }
 
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
@@ -173,7 +179,7 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !wait) {
-			wait = ddr_sm_nobody_fences(sm, n) ? DDR_SM_WAIT_ACK : ddr_sm_all_failed(sm, n) ? DDR_SM_WAIT_FAILS :
+			wait = ddr_sm_fence_rests(sm, n) ? DDR_SM_WAIT_BACK : ddr_sm_nobody_fences(sm, n) ? DDR_SM_WAIT_ACK : ddr_sm_all_failed(sm, n) ? DDR_SM_WAIT_FAILS :
 			       n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
 			st->wait_node = n->id;
 			st->wait_fencer = wait == DDR_SM_WAIT_EXCLUDED || wait == DDR_SM_WAIT_FENCED ? ddr_sm_fence_turn(sm, n) : 0;

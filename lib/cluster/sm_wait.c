@@ -24,6 +24,8 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 	case DDR_SM_WAIT_FAILS:
 		return "is lost and cannot be fenced; all nodes with a fence_command have failed and try again: correct that, or make sure that it is "
 		       "powered off, then type ddraid fence-ack";
+	case DDR_SM_WAIT_BACK:
+		return "is lost, but its machine is back under another node id: its regions wait until ddraidd there says that nothing of that time is left";
 	case DDR_SM_WAIT_QUORUM:
 		return "no quorum: I/O is frozen until more nodes of the cluster are up";
 	case DDR_SM_WAIT_VIEW:

@@ -206,8 +206,10 @@ static void its_kernel_holds_the_instance(void **state)
 	assert_int_equal(said_gone(&c->node[BACK - 1]), 0);
 	assert_true(is_lost(&c->node[0], OLD));
 	assert_false(was_fenced(c));	/* it might say it yet ... */
+	assert_int_equal(cx_status(&c->node[0]).wait_for, DDR_SM_WAIT_BACK);
 	cx_tick(c, 20000);
 	assert_true(was_fenced(c));	/* ... but nobody waits for ever */
+	assert_int_equal(cx_status(&c->node[0]).wait_for, DDR_SM_WAIT_FENCED);
 	assert_true(owns(c, OLD));
 	down(c);
 }
@@ -222,6 +224,12 @@ static void what_it_had_on_its_way_has_not_settled(void **state)
 	cx_tick(c, 9900);
 	assert_int_equal(said_gone(&c->node[BACK - 1]), 0);
 	assert_true(is_lost(&c->node[0], OLD));
+	for (uint32_t i = 0; i < CX_NODES; i++)
+		if (c->node[i].sm) {		/* nobody waits in silence, or for an agent that is not called */
+			assert_int_equal(cx_status(&c->node[i]).wait_for, DDR_SM_WAIT_BACK);
+			assert_int_equal(cx_status(&c->node[i]).wait_node, OLD);
+			assert_int_equal(cx_status(&c->node[i]).wait_fencer, 0);
+		}
 	cx_tick(c, 100);
 	assert_int_equal(said_gone(&c->node[BACK - 1]), 1);
 	assert_false(was_fenced(c));
