@@ -25,6 +25,7 @@
 static const char *const transport_names[] = { "auto", "local", "corosync", NULL };
 static const char *const auto_names[] = { "auto", NULL };
 static const uint64_t owe_values[] = { DDR_OWE_AUTO };
+static const uint64_t settle_values[] = { DDR_SETTLE_AUTO };
 static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
 static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
 static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
@@ -42,10 +43,8 @@ static const struct ddr_option options[] = {
 	  "program that powers off a node: %n is its id, %N its name; or external, or none" },
 	{ "fence_timeout", DDR_OPT_MS, CONF(fence_timeout_ms), false, "60s", 1000, 3600 * 1000, NULL, NULL,
 	  "a fence command that runs longer than this has failed" },
-	{ "fence_settle", DDR_OPT_MS, CONF(fence_settle_ms), false, "0", 0, 600 * 1000, NULL, NULL,
-	  "time after a successful fence command until no I/O of that node can reach a member any more" },
-	{ "settle", DDR_OPT_MS, CONF(settle_ms), false, "10s", 0, 600 * 1000, NULL, NULL,
-	  "time after this machine has booted until nothing that it had begun before can reach a member any more" },
+	{ "settle", DDR_OPT_MS, CONF(settle_ms), false, "auto", 0, 600 * 1000, auto_names, settle_values,
+	  "time after a machine was fenced, or has booted, until nothing that it had sent before can reach a member any more; auto: 0 or 10 s, by the disks" },
 	{ "away_time", DDR_OPT_MS, CONF(away_ms), false, "30s", 1000, 3600 * 1000, NULL, NULL,
 	  "time after which a node is fenced whose ddraidd died, or that is absent when the group starts" },
 	{ "owe_time", DDR_OPT_MS, CONF(owe_ms), false, "auto", 0, 86400 * 1000, auto_names, owe_values,
@@ -109,6 +108,15 @@ const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune)
 	if (tune->resync_max && tune->resync_max < tune->resync_min)
 		return "resync";
 	return tune->verify_max && tune->verify_max < tune->verify_min ? "verify" : NULL;
+}
+
+#define SETTLE_KEPT_MS	10000u
+
+uint32_t ddr_conf_settle_ms(const struct ddr_conf *conf, bool kept)
+{
+	if (conf->settle_ms == DDR_SETTLE_AUTO)
+		return kept ? SETTLE_KEPT_MS : 0;
+	return (uint32_t)conf->settle_ms;
 }
 
 #define OWE_MORE_MS	10000u	/* than io_timeout: so that a disk fails first */

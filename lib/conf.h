@@ -53,8 +53,7 @@ struct ddr_conf {
 	uint64_t log_level;		/* syslog priority */
 	uint64_t log_syslog;		/* 0 or 1 */
 	uint64_t fence_timeout_ms;	/* a fence command that runs longer than this has failed */
-	uint64_t fence_settle_ms;	/* pause after a successful fence command, until no I/O of the node can reach a member any more */
-	uint64_t settle_ms;		/* pause after the boot of this machine, until nothing that it had begun before can reach a member any more */
+	uint64_t settle_ms;		/* from the fencing or the boot of a machine until nothing that it had sent can reach a member any more; DDR_SETTLE_AUTO */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */
 	uint64_t owe_ms;		/* a node that owes others something for so long without progress is declared dead; 0: never; DDR_OWE_AUTO: by io_timeout */
 	uint64_t verify_parallel;	/* arrays that are verified automatically at the same time */
@@ -87,6 +86,10 @@ size_t ddr_conf_options(const struct ddr_option **options);
 
 /* "resync" or "verify" if its maximum rate is below its minimum (refused), else NULL. */
 const char *ddr_conf_rates_wrong(const struct ddr_tunables *tune);
+
+#define DDR_SETTLE_AUTO		UINT64_MAX
+/* What `settle` is for an array; @kept: one of its members may have commands of a machine that is gone (ddr_bus_keeps()). */
+uint32_t ddr_conf_settle_ms(const struct ddr_conf *conf, bool kept);
 
 #define DDR_OWE_AUTO		UINT64_MAX
 /* How long a node may owe something without progress, where members have @io_timeout_ms: 0: for ever; otherwise some seconds longer than that at least. */

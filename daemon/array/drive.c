@@ -437,7 +437,8 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.behind = l->behind,
 		.owners = &a->owners,
 		.name = name,
-		.settled_ms = a->d->conf.settle_ms,	/* CLOCK_MONOTONIC begins at the boot */
+		.booted_ms = 0,				/* CLOCK_MONOTONIC begins then */
+		.settle_ms = ddr_members_settle_ms(a->members, &a->d->conf),
 	};
 	size_t size;
 	void *mem;

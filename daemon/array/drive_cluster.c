@@ -421,7 +421,9 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 	}
 	why = not_called(a, o->node, name, buf, sizeof(buf));
 	if (!why) {
-		ret = ddr_fence_ask(a->d->fence, o->node, name, conf, lost_at(a, o->node), o->failure, on_fenced, a);
+		struct ddr_fence_whom whom = { .node = o->node, .name = name, .failure = o->failure, .lost_ms = lost_at(a, o->node), .settle_ms = o->settle_ms };
+
+		ret = ddr_fence_ask(a->d->fence, conf, &whom, on_fenced, a);
 		if (ret == 0)
 			return;
 		why = ret == -EALREADY ? "two fence commands against it have not ended" : strerror(-ret);

@@ -104,6 +104,7 @@ static void present(struct ddr_array *a, struct ddr_finder *f, unsigned int m)
 	}
 	if (!(f->same & (1u << m)) && !ddr_members_replace(a->members, m, &f->dev[m]))
 		return;
+	ddr_drive_set(a, DDR_SM_SETTLE_MS, ddr_members_settle_ms(a->members, &a->d->conf));
 	ddr_members_own_again(a->members, m);
 	qb_log(LOG_INFO, "array '%s': %s is member %u", a->name, a->members->name[m], m);
 	a->seek.told[m] = 0;

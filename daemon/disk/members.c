@@ -17,6 +17,7 @@
 #include <qb/qblog.h>
 
 #include "daemon/disk/members.h"
+#include "lib/disk/bus.h"
 #include "lib/disk/look.h"
 #include "lib/dm.h"
 
@@ -234,6 +235,15 @@ int ddr_members_open(struct ddr_members *m, const struct ddr_bind *bind, unsigne
 	for (unsigned int i = 0; i < m->n; i++)
 		end_open(m, i, look[i], limit_ms, err);
 	return err->own ? -1 : 0;
+}
+
+uint32_t ddr_members_settle_ms(const struct ddr_members *m, const struct ddr_conf *conf)
+{
+	bool kept = false;
+
+	for (unsigned int i = 0; conf->settle_ms == DDR_SETTLE_AUTO && i < m->n && !kept; i++)
+		kept = (m->named & (1u << i)) && ddr_bus_keeps("/sys", m->major[i], m->minor[i]);
+	return ddr_conf_settle_ms(conf, kept);
 }
 
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)

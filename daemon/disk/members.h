@@ -17,6 +17,7 @@
 #include <ddraid/uapi.h>
 
 #include "daemon/base/still.h"
+#include "lib/conf.h"
 #include "lib/disk/devio.h"
 
 #define DDR_MEMBERS_OLD	32u
@@ -89,6 +90,11 @@ void ddr_members_close_old(struct ddr_members *m, unsigned int i);
 const char *ddr_members_who(const struct ddr_members *m, unsigned int i, char *buf, size_t size);
 /* Logs that @what failed on member @i with @error, a negative errno; if the device is gone, the message says that instead. */
 void ddr_members_log(const struct ddr_members *m, unsigned int i, const char *what, int error);
+/*
+ * How long something that a machine has sent to the members may still arrive after its end, in ms: `settle`, or by what lies between this machine and the
+ * devices (lib/disk/bus.h).
+ */
+uint32_t ddr_members_settle_ms(const struct ddr_members *m, const struct ddr_conf *conf);
 /* The member whose device has these numbers, or DDR_NO_MEMBER. */
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor);
 /* Members whose lock another program holds, and which program. */

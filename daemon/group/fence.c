@@ -43,7 +43,8 @@ struct run {
 	uint64_t id;
 	uint64_t began_ms;
 	uint64_t until_ms;	/* RUNS: fence_timeout; SETTLES: until then it is not reported */
-	uint64_t settle_ms;
+	uint64_t fenced_ms;	/* when the agent ended with success */
+	uint32_t settle_ms;	/* the longest that a request of this run needs after that */
 	int result;
 	int64_t fenced_at;	/* seconds since 1970, by the clock of that time: the latest known success against the node; 0: none */
 };
@@ -164,8 +165,9 @@ static void agent_ended(struct ddr_fence *f, struct run *run, const struct ddr_f
 	}
 	if (run->fenced_at < time(NULL))
 		run->fenced_at = time(NULL);
+	run->fenced_ms = ddr_now_ms();
 	run->stage = RUN_SETTLES;
-	run->until_ms = ddr_now_ms() + run->settle_ms;
+	run->until_ms = run->fenced_ms + run->settle_ms;
 }
 
 static int32_t on_answer(int32_t fd, int32_t revents, void *data)
@@ -300,7 +302,7 @@ static struct run *find_place(struct ddr_fence *f, uint32_t node)
  * An agent may already run against the node for an earlier loss: it proves nothing for this one, and continues beside the new run. 0, or a
  * negative errno.
  */
-static int start_run(struct ddr_fence *f, const struct ddr_fence_order *order, uint64_t settle_ms, struct run **run)
+static int start_run(struct ddr_fence *f, const struct ddr_fence_order *order, struct run **run)
 {
 	int64_t last = fenced_at(f, order->node);
 	struct run *place = find_place(f, order->node);
@@ -318,9 +320,21 @@ static int start_run(struct ddr_fence *f, const struct ddr_fence_order *order, u
 		return -EBUSY;
 	}
 	*place = (struct run){ .stage = RUN_RUNS, .node = order->node, .id = order->id, .began_ms = now, .until_ms = now + order->timeout_ms,
-			       .settle_ms = settle_ms, .fenced_at = last };
+			       .fenced_at = last };
 	*run = place;
 	return 0;
+}
+
+/* The run serves a request whose members need so long to settle. If it has settled for those of another array, it may have to go on. */
+static void settles(struct run *run, uint32_t settle_ms)
+{
+	if (settle_ms <= run->settle_ms)
+		return;
+	run->settle_ms = settle_ms;
+	if (run->stage != RUN_SETTLES && run->stage != RUN_ENDED)
+		return;
+	run->until_ms = run->fenced_ms + settle_ms;
+	run->stage = RUN_SETTLES;
 }
 
 /* A run against @node that started after it was lost, and has not failed. One that is late has, until it succeeds. */
@@ -352,28 +366,34 @@ static struct request *request_place(struct ddr_fence *f)
 	return place;
 }
 
-int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
-		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
+static int begin_run(struct ddr_fence *f, const struct ddr_conf *conf, const struct ddr_fence_whom *whom, struct run **run)
 {
-	struct ddr_fence_order order = { .node = node, .timeout_ms = conf->fence_timeout_ms };
+	struct ddr_fence_order order = { .node = whom->node, .timeout_ms = conf->fence_timeout_ms, .id = ++f->last_id };
+	int ret;
+
+	order.fail_time = fail_time(f, whom->node, whom->name, whom->lost_ms);
+	snprintf(order.name, sizeof(order.name), "%s", whom->name);
+	snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
+	ret = start_run(f, &order, run);
+	if (ret == 0)
+		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", whom->node, *whom->name ? whom->name : "name unknown", conf->fence_command);
+	return ret;
+}
+
+int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct ddr_fence_whom *whom, ddr_fence_done_fn done, void *ctx)
+{
 	struct request *r = request_place(f);
 	struct run *run;
 	int ret;
 
 	if (!r || f->fd < 0)
 		return r ? -EPIPE : -ENOBUFS;
-	run = find_run(f, node, lost_ms);
-	if (!run) {
-		order.id = ++f->last_id;
-		order.fail_time = fail_time(f, node, name, lost_ms);
-		snprintf(order.name, sizeof(order.name), "%s", name);
-		snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
-		ret = start_run(f, &order, conf->fence_settle_ms, &run);
-		if (ret)
-			return ret;
-		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", node, *name ? name : "name unknown", conf->fence_command);
-	}
-	*r = (struct request){ .used = true, .node = node, .failure = failure, .lost_ms = lost_ms, .run = run->id,
+	run = find_run(f, whom->node, whom->lost_ms);
+	ret = run ? 0 : begin_run(f, conf, whom, &run);
+	if (ret)
+		return ret;
+	settles(run, whom->settle_ms);
+	*r = (struct request){ .used = true, .node = whom->node, .failure = whom->failure, .lost_ms = whom->lost_ms, .run = run->id,
 			       .done = done, .ctx = ctx };
 	set_timer(f);
 	return 0;

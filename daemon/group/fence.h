@@ -33,14 +33,22 @@ int ddr_fence_fork(struct ddr_fence **out);
 int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop);
 void ddr_fence_close(struct ddr_fence *f);
 
+/* Who is to be fenced, for one array. */
+struct ddr_fence_whom {
+	uint32_t node;
+	const char *name;	/* "": none is known; the agent is then told the id alone */
+	uint64_t failure;
+	uint64_t lost_ms;	/* ddr_now_ms() when it was lost, or any later time */
+	uint32_t settle_ms;	/* so long after the agent's success something that the node has sent may still arrive */
+};
+
 /*
- * Requests proof that @node is dead, by @conf's command. @name: "" if none is known; the agent is then told the id alone. @lost_ms: ddr_now_ms() when it was lost, or any later time. An agent that
- * was started since then serves this request, too; one that was started earlier proves nothing for it, so another one is started
- * beside it. @done is called, unless ddr_fence_forget() is called first: not later than fence_timeout and, after a success, fence_settle.
+ * Requests proof that the node is dead, by @conf's command. An agent that was started since it was lost serves this request, too; one that was started
+ * earlier proves nothing for it, so another one is started beside it. @done is called, unless ddr_fence_forget() is called first: not later than
+ * fence_timeout and, after a success, settle_ms. Keeps nothing of @whom.
  * Returns 0, or a negative errno (then done() is not called); -EALREADY: two agents that were started against this node have not ended.
  */
-int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
-		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx);
+int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct ddr_fence_whom *whom, ddr_fence_done_fn done, void *ctx);
 /* Drops the requests of @ctx; agents that run continue. */
 void ddr_fence_forget(struct ddr_fence *f, const void *ctx);
 

@@ -18,12 +18,12 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		19u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect; 19: RENEWED, and STATE says where the logs of slots begin; HELLO says which machine its sender is, and GONE what that machine holds no more */
+#define DDR_MSG_VERSION		20u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect; 19: RENEWED, and STATE says where the logs of slots begin; HELLO says which machine its sender is, and GONE what that machine holds no more; 20: HELLO says how long storage may keep what a machine has sent */
 /*
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
  */
-#define DDR_MSG_LOWEST		19u	/* a group begins with it, so it must have all that a start from the disks needs */
+#define DDR_MSG_LOWEST		20u	/* a group begins with it, so it must have all that a start from the disks needs */
 #define DDR_MSG_OWES		17u	/* the first version in which a verdict may be for a debt */
 #define DDR_MSG_UNNAMED		15u	/* the version whose number is not in the name of a view */
 #ifdef DDRAID_NEXT_VERSION
@@ -38,7 +38,7 @@
 enum ddr_msg_type {
 	DDR_M_START		= 1,	/* u32 slot, u32 missing members, u64 cookie, u8[16] boot id, u32 members whose devices are open,
 					 * u32 regions that the kernel holds (as declared), u64 blocks that the sender's open devices have room for, u32 flags, u32 0, u64 time (seconds since 1970, as below), u8[16] machine, u8[16] id of its cluster (zero: none), u8[64] name of the node */
-	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 n, u64 history then, u8[16] machine (zero: not known), then n times
+	DDR_M_HELLO		= 2,	/* u64 name of the view, u64 history, u32 flags, u32 last epoch shared with another node, u32 epoch before the last agreement, u32 n, u64 history then, u8[16] machine (zero: not known), u32 settle (ms), u32 0, then n times
 				 * u32 node: nodes that a verdict has excluded since the sender agreed last */
 	DDR_M_STATE		= 3,	/* u64 digest (of all), u32 epoch, u32 index, u32 count (of chunks), u32 bytes, then these */
 	DDR_M_LEAVE		= 4,	/* u32 slot, u32 dirty regions, u64 time */

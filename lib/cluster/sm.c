@@ -109,7 +109,8 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
 	memcpy(sm->own.machine, cfg->machine, sizeof(sm->own.machine));
-	sm->own.settled_ms = cfg->settled_ms;
+	sm->own.booted_ms = cfg->booted_ms;
+	sm->own.settle_ms = cfg->settle_ms;
 	if (cfg->name)
 		ddr_owner_name(sm->own.name, cfg->name);
 	s->owned = ddr_super_has_owners(&s->sb);
@@ -261,9 +262,10 @@ static void op_set(struct ddr_sm *sm, uint32_t key, uint64_t value)
 		ddr_sm_op_used(sm, value != 0);
 		return;
 	case DDR_SM_MAX_CORRECTED:
+	case DDR_SM_SETTLE_MS:
 		if (value > UINT32_MAX)
 			break;
-		sm->own.max_corrected = (uint32_t)value;
+		*(key == DDR_SM_SETTLE_MS ? &sm->own.settle_ms : &sm->own.max_corrected) = (uint32_t)value;
 		return;
 	case DDR_SM_HOT_SPARE:
 		sm->own.hot_spare = value != 0;

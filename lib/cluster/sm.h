@@ -161,6 +161,7 @@ enum ddr_sm_key {
 	DDR_SM_HOT_SPARE,	/* value 1: while this node is the writer, a spare takes the role of a failed member (default 0) */
 	DDR_SM_AWAY_MS,		/* time after which a node is fenced whose daemon died while the node lives, or that is absent at the
 				 * group's start (default 30000); a node that left the cluster is fenced at once */
+	DDR_SM_SETTLE_MS,	/* as settle_ms of the configuration, which is the value at the start. Of all nodes of the view the highest counts */
 };
 
 /* What a job has repaired on a member: from the first block to the last, and how many of them. */
@@ -214,7 +215,7 @@ enum ddr_out_type {
 				 * from @from where that can be read, writes and flushes it; verify compares, without EX if @fix is 0,
 				 * and repairs what @fix says; DDR_IN_JOB_DONE (members: of those that failed, the ones that failed a write or a flush) */
 	DDR_OUT_MCAST,		/* msg, msg_len */
-	DDR_OUT_FENCE,		/* node, failure: DDR_IN_FENCED */
+	DDR_OUT_FENCE,		/* node, failure, settle_ms: DDR_IN_FENCED, so long after it was fenced at the earliest */
 	DDR_OUT_EVENT,		/* event, args: for status, events, the log */
 	DDR_OUT_GIVE_UP,	/* event: this node must leave the array (rule 4); the driver kills the target.
 				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others continued without it. text: why (lib/cluster/slots.h has one) */
@@ -308,6 +309,7 @@ struct ddr_output {
 	uint32_t slot;		/* SLOT_READ, SLOT_WRITE */
 	uint64_t since;		/* SLOT_READ: log_seq of the slot */
 	uint64_t failure;	/* FENCE */
+	uint32_t settle_ms;	/* FENCE */
 	enum ddr_event event;
 	uint64_t a, b;
 	const char *text;	/* static string, one line, or NULL */
@@ -333,7 +335,8 @@ struct ddr_sm_config {
 	const struct ddr_super *super;	/* copied: the newest generation, from assembly */
 	const struct ddr_owners *owners;	/* copied: beside @super; NULL: none are known */
 	uint8_t machine[16];	/* random id of this machine; zero: not known */
-	uint64_t settled_ms;	/* by the clock of TICK: then nothing that this machine had begun before it booted can reach a member any more (`settle`) */
+	uint64_t booted_ms;	/* by the clock of TICK: when this machine booted */
+	uint32_t settle_ms;	/* so long after that, and after a node was fenced, something that was sent before may reach a member; see DDR_SM_SETTLE_MS */
 	const char *name;	/* copied: of this node, as ddr_owner_name() gives it; NULL: not known */
 	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */

@@ -195,6 +195,7 @@ static void hello_send(struct ddr_sm *sm)
 	msg.hello.n_out = sm->own.c.n_out;
 	memcpy(msg.hello.out, sm->own.c.out, sizeof(msg.hello.out));
 	memcpy(msg.hello.machine, sm->own.machine, sizeof(msg.hello.machine));
+	msg.hello.settle = sm->own.settle_ms;
 	ddr_sm_send(sm, &msg);
 	sm->own.c.hello_sent = true;
 }
@@ -433,6 +434,7 @@ void ddr_sm_hello(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct ddr_m
 	v->epoch = msg->epoch;
 	v->history = msg->hello.history;
 	memcpy(v->machine, msg->hello.machine, sizeof(v->machine));
+	v->settle_ms = msg->hello.settle;
 	for (uint32_t i = 0; i < msg->hello.n_out; i++)
 		ddr_sm_exclusion_told(sm, msg->hello.out[i]);
 	for (uint32_t i = 0; i < sm->own.c.n_view; i++)

@@ -68,6 +68,7 @@ static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 	out = ddr_sm_out(sm, DDR_OUT_FENCE);
 	out->node = n->id;
 	out->failure = n->failure;
+	out->settle_ms = ddr_sm_settle_ms(sm);
 }
 
 void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)

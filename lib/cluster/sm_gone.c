@@ -13,11 +13,11 @@
 
 /*
  * K_ATTACHED says which kernel there is: a machine has one object of an array at most, and it is reported when the I/O of earlier daemons to the members
- * has ended (note 5). What an earlier boot had on its way, its disks and their paths carry out, or drop, until settled_ms.
+ * has ended (note 5). What an earlier boot had on its way, its disks and their paths carry out, or drop, within the time of ddr_sm_settle_ms().
  */
 static bool knows(const struct ddr_sm *sm)
 {
-	return sm->kernel.state == DDR_K_ATTACHED && !sm->own.left_over && ddr_sm_time(sm, sm->own.settled_ms);
+	return sm->kernel.state == DDR_K_ATTACHED && !sm->own.left_over && ddr_sm_time(sm, sm->own.booted_ms + ddr_sm_settle_ms(sm));
 }
 
 /* Its own slot this node gets by its START, unless a verdict has excluded it: then no START counts. */

@@ -600,6 +600,8 @@ bool ddr_sm_exclusions_agreed(struct ddr_sm *sm, struct ddr_sm_shared *s);
 void ddr_sm_exclusions_known(struct ddr_sm *sm);
 /* The node took part, and is not in the agreed view: it left cleanly, or is lost. */
 void ddr_sm_departed(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node *n);
+/* So long after a machine was fenced, or has booted, what it had sent before may reach a member: the longest time that a node of the view knows. In ms. */
+uint32_t ddr_sm_settle_ms(const struct ddr_sm *sm);
 /* No agent is called yet: the machine that was this lost node runs under another id, so it need not be switched off, and is about to say so (sm_gone.c). */
 bool ddr_sm_fence_rests(const struct ddr_sm *sm, const struct ddr_sm_node *n);
 /* What the group knows of its nodes, and what it waits for. */

@@ -149,6 +149,16 @@ static enum ddr_sm_node_state node_state(const struct ddr_sm *sm, const struct d
 	return sm->shared.here >> (n - sm->shared.nodes) & 1 ? DDR_NS_JOINING : DDR_NS_LEFT;
 }
 
+uint32_t ddr_sm_settle_ms(const struct ddr_sm *sm)
+{
+	uint32_t ms = sm->own.settle_ms;
+
+	for (uint32_t i = 0; i < sm->own.c.n_view; i++)
+		if (sm->own.c.view[i].settle_ms > ms)
+			ms = sm->own.c.view[i].settle_ms;
+	return ms;
+}
+
 /* The machine that was this lost node is in the view under another id. */
 static bool is_back(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {

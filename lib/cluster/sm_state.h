@@ -327,6 +327,7 @@ struct ddr_sm_viewer {
 	bool undo;			/* it can take its last agreement back */
 	uint8_t fences;			/* enum ddr_fences, by the view */
 	uint8_t machine[DDR_UUID_LEN];	/* zero: not known */
+	uint32_t settle_ms;
 	uint32_t epoch, shared, undo_epoch;
 	uint64_t history, undo_history;
 };
@@ -475,7 +476,8 @@ struct ddr_sm_own {
 	struct ddr_super next;		/* the superblock that is being written */
 	struct ddr_sm_owners next_owners;	/* and the owners beside it; @changes: up to this one they are in it */
 	uint8_t machine[DDR_UUID_LEN];	/* of this node; zero: not known */
-	uint64_t settled_ms;		/* then nothing of an earlier boot is on its way any more */
+	uint64_t booted_ms;		/* this machine, by the clock of TICK */
+	uint32_t settle_ms;		/* what a machine has sent may arrive so long after its end; others may know of a longer time */
 	bool left_over;			/* something of earlier daemons is, or may be */
 	uint8_t cluster[DDR_UUID_LEN];	/* that this node is in; zero: none */
 	bool cluster_due;		/* it became known when no cluster was recorded: the superblocks are to be written with it */

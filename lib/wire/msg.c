@@ -122,6 +122,8 @@ static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
 	walk32(w, &m->hello.n_out);
 	walk64(w, &m->hello.undo_history);
 	ddr_walk_bytes(w, m->hello.machine, sizeof(m->hello.machine));
+	walk32(w, &m->hello.settle);
+	walk_zero(w, 4);
 	if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO) ||
 	    m->hello.n_out > DDR_HELLO_OUTS)
 		w->c.bad = true;

@@ -62,7 +62,7 @@ struct ddr_msg {
 	uint32_t epoch, serial;
 	union {
 		struct { uint32_t slot, missing, present, held, flags; uint64_t cookie, room, time; uint8_t boot_id[16], machine[16], cluster[16]; char name[DDR_NODE_NAME]; } start;	/* @room: blocks; @time: seconds since 1970, 0: not said */
-		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch, n_out, out[DDR_HELLO_OUTS]; uint8_t machine[16]; } hello;
+		struct { uint64_t view, history, undo_history; uint32_t flags, shared, undo_epoch, n_out, out[DDR_HELLO_OUTS], settle; uint8_t machine[16]; } hello;
 		struct { uint64_t digest; uint32_t epoch, index, count, bytes; uint8_t data[DDR_STATE_DATA]; } state;
 		struct { uint32_t slot, dirty; uint64_t time; } leave;
 		struct { uint32_t node, how; uint64_t failure, time; } fenced;

@@ -28,7 +28,8 @@ class Guest:
     def start_daemon(self, wait=True, **options):
         """Runs ddraidd in the foreground as a job of the harness; options go to its configuration."""
         self.node.run(f"modprobe dm_ddraid; mkdir -p /etc/ddraid /run/ddraid /var/lib/ddraid; {KEEP_STATE}")
-        text = "".join(f"{key} = {value}\n" for key, value in options.items())
+        # A machine of the harness ends with its QEMU, which has all of its disks' commands done or dropped by then.
+        text = "".join(f"{key} = {value}\n" for key, value in {"settle": "0", **options}.items())
         self.node.put(CONFIG, text)
         self.daemon = self.node.spawn(f"exec {self.program} --foreground")
         if wait:

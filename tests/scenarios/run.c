@@ -513,7 +513,7 @@ static void cmd_node(struct world *w, const struct args *a)
 		return;
 	}
 	if (strcmp(c, "settles") == 0) {
-		w->me->cfg.settled_ms = at(a, 1);
+		w->me->cfg.booted_ms = at(a, 1);
 		return;
 	}
 	if (strcmp(c, "adopt") == 0) {

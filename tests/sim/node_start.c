@@ -131,7 +131,7 @@ static bool still_there(struct sim *s)
 
 void node_start(struct sim *s, struct node *n)
 {
-	struct ddr_sm_config cfg = { .node = n->nid, .settled_ms = n->settles_at, .super = &n->sb };
+	struct ddr_sm_config cfg = { .node = n->nid, .booted_ms = n->settles_at, .super = &n->sb };
 	uint32_t in_sync;
 
 	if (!check_newest_super(s, &n->sb)) {

@@ -79,7 +79,7 @@ static struct {
 	uint32_t stamped, looked_at;	/* members that have stamps of this node; whose pairs were read while the array was held */
 	uint32_t owner_pages;		/* of superblocks that are loaded */
 	bool landing, left_over;	/* as passed to the state machine */
-	uint64_t settled_ms;
+	uint32_t settle_ms, fence_settle_ms;
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
@@ -195,12 +195,12 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len)
 
 /* ---- the rest of the daemon ------------------------------------------------------ */
 
-int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
-		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
+int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct ddr_fence_whom *whom, ddr_fence_done_fn done, void *ctx)
 {
-	(void)f, (void)node, (void)conf, (void)failure;
-	snprintf(play.fence_name, sizeof(play.fence_name), "%s", name);
-	play.lost_ms = lost_ms;
+	(void)f, (void)conf;
+	snprintf(play.fence_name, sizeof(play.fence_name), "%s", whom->name);
+	play.lost_ms = whom->lost_ms;
+	play.fence_settle_ms = whom->settle_ms;
 	play.fenced = done;
 	play.fence_ctx = ctx;
 	return play.takes ? 0 : -EAGAIN;

@@ -186,6 +186,12 @@ int ddr_members_fd(const struct ddr_members *m, unsigned int i)
 	return m->open >> i & 1 ? 100 + (int)i : -1;
 }
 
+uint32_t ddr_members_settle_ms(const struct ddr_members *m, const struct ddr_conf *conf)
+{
+	(void)m;
+	return ddr_conf_settle_ms(conf, true);
+}
+
 uint32_t ddr_members_by_device(const struct ddr_members *m, uint32_t major, uint32_t minor)
 {
 	for (unsigned int i = 0; i < m->n; i++)

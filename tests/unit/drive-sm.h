@@ -13,7 +13,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 {
 	(void)size;
 	memcpy(play.machine, cfg->machine, sizeof(play.machine));
-	play.settled_ms = cfg->settled_ms;
+	play.settle_ms = cfg->settle_ms;
 	snprintf(play.own_name, sizeof(play.own_name), "%s", cfg->name);
 	play.made++;
 	return mem;

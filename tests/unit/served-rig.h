@@ -152,10 +152,9 @@ void ddr_reload_free(struct ddr_reload *r)
 	(void)r;
 }
 
-int ddr_fence_ask(struct ddr_fence *f, uint32_t node, const char *name, const struct ddr_conf *conf,
-		  uint64_t lost_ms, uint64_t failure, ddr_fence_done_fn done, void *ctx)
+int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct ddr_fence_whom *whom, ddr_fence_done_fn done, void *ctx)
 {
-	(void)f, (void)node, (void)name, (void)conf, (void)lost_ms, (void)failure, (void)done, (void)ctx;
+	(void)f, (void)conf, (void)whom, (void)done, (void)ctx;
 	return -ENOMEM;
 }
 

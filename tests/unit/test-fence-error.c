@@ -159,9 +159,18 @@ static void take_what_is_there(void)
 	qb_loop_run(loop);
 }
 
+static uint32_t settle_ms;
+
+static int ask_for(uint32_t node, const char *name, uint64_t lost_ms, uint64_t failure, void *ctx)
+{
+	struct ddr_fence_whom whom = { .node = node, .name = name, .lost_ms = lost_ms, .failure = failure, .settle_ms = settle_ms };
+
+	return ddr_fence_ask(fence, &conf, &whom, done, ctx);
+}
+
 static int ask(uint32_t node, uint64_t failure)
 {
-	return ddr_fence_ask(fence, node, "north", &conf, ddr_now_ms(), failure, done, &got);
+	return ask_for(node, "north", ddr_now_ms(), failure, &got);
 }
 
 static unsigned int descriptors(void)
@@ -179,6 +188,7 @@ static int before(void **state)
 	memset(&got, 0, sizeof(got));
 	memset(fails, 0, sizeof(*fails));
 	ddr_conf_defaults(&conf);
+	settle_ms = 0;
 	snprintf(conf.fence_command, sizeof(conf.fence_command), "/bin/true");
 	loop = qb_loop_create();
 	return loop && ddr_fence_fork(&fence) == 0 && ddr_fence_open(fence, loop) == 0 ? 0 : -1;
@@ -266,7 +276,7 @@ static void refused_command(const char *text, const char *name)
 	unsigned int n = got.n;
 
 	command(text);
-	assert_int_equal(ddr_fence_ask(fence, 4, name, &conf, ddr_now_ms(), n, done, &got), 0);
+	assert_int_equal(ask_for(4, name, ddr_now_ms(), n, &got), 0);
 	wait_for(n + 1);
 	assert_true(got.result[n] < 0);
 	assert_non_null(strstr(got.why, "the command is empty, too long, or has a %"));
@@ -287,8 +297,7 @@ static void commands_that_are_none(void **state)
 	refused_command(words, "north");
 	refused_command("/bin/true %N%N%N%N%N", "a-name-of-a-node-that-is-as-long-as-a-name-may-be-and-no-longer");
 	command("/bin/true %N%N%N%N");
-	assert_int_equal(ddr_fence_ask(fence, 4, "a-name-of-a-node-that-is-as-long-as-a-name-may-be-and-no-longer", &conf, ddr_now_ms(), 9, done,
-				       &got), 0);
+	assert_int_equal(ask_for(4, "a-name-of-a-node-that-is-as-long-as-a-name-may-be-and-no-longer", ddr_now_ms(), 9, &got), 0);
 	wait_for(got.n + 1);
 	assert_int_equal(got.result[got.n - 1], 0);
 }
@@ -301,7 +310,7 @@ static void names_and_words_of_others(void **state)
 	(void)state;
 	snprintf(text, sizeof(text), "/bin/sh %s/agent %%N %%t", dir);
 	command(text);
-	assert_int_equal(ddr_fence_ask(fence, 4, "two words%n", &conf, ddr_now_ms(), 1, done, &got), 0);
+	assert_int_equal(ask_for(4, "two words%n", ddr_now_ms(), 1, &got), 0);
 	wait_for(1);
 	assert_int_equal(got.result[0], -EIO);
 	assert_string_equal(got.why, "code 3: two words%n;2; a b  [31mc   d ");
@@ -316,7 +325,7 @@ static void an_agent_without_a_name(void **state)
 	refused_command("/bin/true %N", "");
 	snprintf(text, sizeof(text), "/bin/sh %s/input %%n", dir);
 	command(text);
-	assert_int_equal(ddr_fence_ask(fence, 4, "", &conf, ddr_now_ms(), 7, done, &got), 0);
+	assert_int_equal(ask_for(4, "", ddr_now_ms(), 7, &got), 0);
 	wait_for(got.n + 1);
 	assert_non_null(strstr(got.why, "4: action=off;node=4;fail_time="));
 }
@@ -377,14 +386,14 @@ static void an_agent_that_cannot_be_killed(void **state)
 
 	(void)state;
 	conf.fence_timeout_ms = 1000;
-	assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, lost, 1, done, &got), 0);
+	assert_int_equal(ask_for(4, "north", lost, 1, &got), 0);
 	id = order().id;
 	wait_for(1);
 	assert_int_equal(got.result[0], -ETIMEDOUT);
 	assert_true(ddr_now_ms() - begun >= 1000 && ddr_now_ms() - begun < 30000);
-	conf.fence_settle_ms = 300;
+	settle_ms = 300;
 	/* what is late serves no other request, not even of the same loss */
-	assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, lost, 2, done, &got), 0);
+	assert_int_equal(ask_for(4, "north", lost, 2, &got), 0);
 	assert_true(order().id == id + 1);
 	begun = ddr_now_ms();
 	says(id, 0);						/* was asked for without a settle time */
@@ -445,7 +454,7 @@ static void those_who_hope_make_room(void **state)
 	(void)state;
 	conf.fence_timeout_ms = 300;
 	for (uint64_t i = 0; i < REQUESTS; i++)
-		assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, 0, i, done, &got), 0);
+		assert_int_equal(ask_for(4, "north", 0, i, &got), 0);
 	order();
 	wait_for(REQUESTS);
 	got.n = 0;
@@ -493,7 +502,7 @@ static void a_request_that_was_refused_gets_no_answer(void **state)
 	assert_int_equal(ask(5, 2), 0);
 	id = order().id;
 	ddr_fence_forget(fence, &conf);				/* has none */
-	assert_int_equal(ddr_fence_ask(fence, 5, "north", &conf, 0, 3, done, &conf), 0);	/* served by the same run */
+	assert_int_equal(ask_for(5, "north", 0, 3, &conf), 0);	/* served by the same run */
 	ddr_fence_forget(fence, &conf);
 	says(id, 0);
 	take_what_is_there();
@@ -511,8 +520,8 @@ static void more_than_can_be_open(void **state)
 	assert_int_equal(ask(4, 0), 0);
 	id = order().id;
 	for (uint64_t i = 1; i < REQUESTS; i++)
-		assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, 0, i, done, &got), 0);
-	assert_int_equal(ddr_fence_ask(fence, 4, "north", &conf, 0, 999, done, &got), -ENOBUFS);
+		assert_int_equal(ask_for(4, "north", 0, i, &got), 0);
+	assert_int_equal(ask_for(4, "north", 0, 999, &got), -ENOBUFS);
 	says(id, 0);
 	take_what_is_there();
 	assert_int_equal(got.n, REQUESTS);

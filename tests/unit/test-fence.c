@@ -142,9 +142,13 @@ static void agent(const char *body, const char *arguments)
 	snprintf(conf.fence_command, sizeof(conf.fence_command), "%s%s", path, arguments);
 }
 
+static uint32_t settle_ms;
+
 static void ask(uint32_t node, uint64_t lost_ms, uint64_t failure)
 {
-	assert_int_equal(ddr_fence_ask(fence, node, "north", &conf, lost_ms, failure, done, &got), 0);
+	struct ddr_fence_whom whom = { .node = node, .name = "north", .lost_ms = lost_ms, .failure = failure, .settle_ms = settle_ms };
+
+	assert_int_equal(ddr_fence_ask(fence, &conf, &whom, done, &got), 0);
 }
 
 static const char *content(const char *name)
@@ -169,6 +173,7 @@ static int before(void **state)
 	(void)state;
 	memset(&got, 0, sizeof(got));
 	ddr_conf_defaults(&conf);
+	settle_ms = 0;
 	return 0;
 }
 
@@ -251,7 +256,7 @@ static void a_clock_that_steps_changes_no_time(void **state)
 	static const time_t steps[] = { 7200, -7200 };
 
 	(void)state;
-	conf.fence_settle_ms = 300;
+	settle_ms = 300;
 	agent("cat > input", "");
 	for (unsigned int i = 0; i < 2; i++) {
 		uint64_t lost = ddr_now_ms(), begun = lost;
@@ -262,7 +267,7 @@ static void a_clock_that_steps_changes_no_time(void **state)
 		wait_for(2 * i + 2);
 		assert_int_equal(got.result[2 * i], 0);
 		assert_int_equal(got.result[2 * i + 1], 0);
-		assert_true(ddr_now_ms() - begun >= conf.fence_settle_ms && ddr_now_ms() - begun < 20000);
+		assert_true(ddr_now_ms() - begun >= settle_ms && ddr_now_ms() - begun < 20000);
 	}
 	stepped = 0;
 }
@@ -407,12 +412,33 @@ static void the_settle_time_passes(void **state)
 	uint64_t begin = ddr_now_ms();
 
 	(void)state;
-	conf.fence_settle_ms = 700;
+	settle_ms = 700;
 	agent("exit 0", "");
 	ask(4, begin, 1);
 	wait_for(1);
 	assert_int_equal(got.result[0], 0);
 	assert_true(ddr_now_ms() - begin >= 700);
+}
+
+/* One run serves two arrays, and the members of the second one need longer: whether it asks before the first one was answered, or after that. */
+static void each_array_has_its_settle_time(void **state)
+{
+	uint64_t lost = ddr_now_ms(), begin;
+
+	(void)state;
+	agent("echo run >> settled", "");
+	ask(4, lost, 1);
+	settle_ms = 700;
+	begin = ddr_now_ms();
+	ask(4, lost, 2);
+	wait_for(2);
+	assert_true(ddr_now_ms() - begin >= 700);
+	settle_ms = 1500;
+	ask(4, lost, 3);
+	wait_for(3);
+	assert_true(ddr_now_ms() - begin >= 1500);
+	assert_true(got.failure[2] == 3 && got.result[2] == 0);
+	assert_string_equal(content("settled"), "run\n");
 }
 
 /* Two arrays and one dead node: one run; a failure after that run is another one. */
@@ -514,7 +540,7 @@ int main(void)
 		cmocka_unit_test_setup(no_such_agent, before),
 		cmocka_unit_test_setup(bad_percent_is_refused, before),
 		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
-		cmocka_unit_test_setup(the_settle_time_passes, before),
+		cmocka_unit_test_setup(the_settle_time_passes, before), cmocka_unit_test_setup(each_array_has_its_settle_time, before),
 		cmocka_unit_test_setup(one_run_for_one_failure, before),
 		cmocka_unit_test_setup(two_losses_while_an_agent_runs, before),
 		cmocka_unit_test_setup(a_known_result_is_reported_although_other_requests_wait, before),

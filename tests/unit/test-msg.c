@@ -28,6 +28,7 @@ static void sample(struct ddr_msg *m, enum ddr_msg_type type)
 		m->hello.shared = 7;
 		m->hello.undo_epoch = 8;
 		m->hello.undo_history = 6;
+		m->hello.settle = 10000;
 		m->hello.n_out = 2;
 		m->hello.out[0] = 0x01020304;
 		m->hello.out[1] = 9;
@@ -176,7 +177,7 @@ static void few_types_are_long(void **state)
 
 static void the_bytes_are_little_endian_and_at_their_places(void **state)
 {
-	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 19, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
+	static const uint8_t head[] = { 0x44, 0x44, 0x72, 0x67, 20, 0, 33, 0, 64, 0, 0, 0, 4, 3, 2, 1 };
 	uint8_t buf[DDR_MSG_MAX];
 	struct ddr_msg m;
 

@@ -51,6 +51,33 @@ static void late(struct cx *c, uint32_t i, int result)
 	cx_settle(c);
 }
 
+/* Rule F7: how long the storage may keep what a dead machine has sent each node knows by its own disks, and the longest time counts. */
+static void the_longest_settle_time_counts(void **state)
+{
+	struct ddr_input set = { .type = DDR_IN_OP_SET, .key = DDR_SM_SETTLE_MS };
+	struct cx *c = calloc(1, sizeof(*c));
+
+	(void)state;
+	assert_non_null(c);
+	cx_make(c, CX_NODES, true);
+	for (uint32_t i = 0; i < 3; i++) {
+		c->node[i].fences = DDR_FENCES_YES;
+		c->node[i].cfg.settle_ms = 1000 * i;
+		cx_start(c, i, 0, 0);
+	}
+	cx_view(c, 7, 7, true);
+	cx_settle(c);
+	set.value = 5000;				/* a member has another device; the others learn it with the next view */
+	cx_step(c, &c->node[1], &set);
+	assert_true(cx_event(&c->node[1], DDR_EV_REFUSED) < 0);
+	cx_kill(c, 2);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	assert_int_equal(c->node[0].log[cx_find(&c->node[0], DDR_OUT_FENCE, 0)].settle_ms, 5000);
+	cx_down(c);
+	free(c);
+}
+
 /* Finding T9: the agent was started for this failure, so its success is proof also after the next node was asked. That it failed is known. */
 static void a_late_success_counts_and_a_late_failure_does_not(void **state)
 {
@@ -242,6 +269,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_longest_settle_time_counts),
 		TEST(a_late_success_counts_and_a_late_failure_does_not), TEST(attempts_become_rare), TEST(a_new_failure_starts_the_series_again),
 		TEST(only_nodes_that_can_are_asked), TEST(nobody_can), TEST(nobody_fences_itself), TEST(beside_an_older_node_all_take_turns),
 	};

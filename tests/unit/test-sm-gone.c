@@ -216,10 +216,13 @@ static void its_kernel_holds_the_instance(void **state)
 
 static void what_it_had_on_its_way_has_not_settled(void **state)
 {
+	struct ddr_input longer = { .type = DDR_IN_OP_SET, .key = DDR_SM_SETTLE_MS, .value = 10000 };
 	struct cx *c = up(7, CX_SLOTS);
 
 	(void)state;
-	c->node[BACK - 1].cfg.settled_ms = c->now + 10000;
+	c->node[BACK - 1].cfg.booted_ms = c->now;
+	c->node[BACK - 1].cfg.settle_ms = 5000;
+	cx_step(c, &c->node[2], &longer);	/* node 3 knows of a longer time, and the longest counts */
 	is_back(c, 5);
 	cx_tick(c, 9900);
 	assert_int_equal(said_gone(&c->node[BACK - 1]), 0);
@@ -282,7 +285,7 @@ static void without_quorum_nobody_says_so(void **state)
 	struct ddr_input quorum = { .type = DDR_IN_QUORUM };
 
 	(void)state;
-	c->node[BACK - 1].cfg.settled_ms = c->now + 1000;
+	c->node[BACK - 1].cfg.booted_ms = c->now + 1000;
 	is_back(c, 5);
 	quorum.ring = c->ring;		/* of the same ring: votes were taken away */
 	for (uint32_t i = 0; i < CX_NODES; i++)
@@ -322,7 +325,7 @@ static struct ddr_msg gone_comes(struct cx *c)
 	struct cx_node *first = &c->node[0];
 	struct ddr_msg msg;
 
-	c->node[BACK - 1].cfg.settled_ms = c->now + 1000;
+	c->node[BACK - 1].cfg.booted_ms = c->now + 1000;
 	is_back(c, 5);
 	c->answers = CX_IO | CX_KERNEL;
 	cx_tick(c, 1000);

@@ -216,6 +216,7 @@ static void configure(const struct sim *s, struct ddr_daemon *d, const struct no
 	ddr_conf_defaults(&d->conf);
 	d->conf.node_id = n->id;
 	d->conf.tune.hot_spare = 1;
+	d->conf.settle_ms = 0;		/* by the machine that runs the simulator it would be another one on each */
 	d->conf.tune.io_timeout_ms = 20000;
 	if (s->rare.kinds >> RARE_WEDGE & 1)
 		d->conf.owe_ms = 35000;
