@@ -114,4 +114,12 @@ void ddr_drive_tell_cluster(struct ddr_array *a);
 /* Drops what is in progress; there are no callbacks any more. */
 void ddr_drive_cluster_stop(struct ddr_array *a);
 
+/* ---- drive_fence.c -------------------------------------------------------------- */
+
+/*
+ * Why no agent may be called for the node; NULL: it may. @name: what it is told, or "" if no name is known. A machine that came back under
+ * another id has its old name: an agent that is called with it switches off the machine that runs, and the old failure counts as fenced.
+ */
+const char *ddr_drive_fence_name(struct ddr_array *a, uint32_t node, char name[DDR_NODE_NAME_LEN], char *why, size_t size);
+
 #endif

@@ -388,24 +388,6 @@ static uint64_t lost_at(const struct ddr_array *a, uint32_t node)
 	return ddr_now_ms();
 }
 
-/*
- * Why no agent may be called for the node; NULL: it may. @name: what it is told, or "" if no name is known. A machine that came back under
- * another id has its old name: an agent that is called with it switches off the machine that runs, and the old failure counts as fenced.
- */
-static const char *not_called(struct ddr_array *a, uint32_t node, char name[DDR_NODE_NAME_LEN], char *why, size_t size)
-{
-	uint32_t bearer;
-
-	if (!a->d->transport->known_name(a->d, node, name, DDR_NODE_NAME_LEN))
-		return ddr_conf_wants_name(&a->d->conf) ?
-		       "fence_command has %N, and the node's name is not known: corosync.conf does not have it" : NULL;
-	bearer = a->d->transport->bearer(a->d, name, node);
-	if (!bearer)
-		return NULL;
-	snprintf(why, size, "node %u, which runs, has this name, so no agent is called with it", bearer);
-	return why;
-}
-
 static void fence(struct ddr_array *a, const struct ddr_output *o)
 {
 	const struct ddr_conf *conf = &a->d->conf;
@@ -419,7 +401,7 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 		answer_later(a, &w);
 		return;
 	}
-	why = not_called(a, o->node, name, buf, sizeof(buf));
+	why = ddr_drive_fence_name(a, o->node, name, buf, sizeof(buf));
 	if (!why) {
 		struct ddr_fence_whom whom = { .node = o->node, .name = name, .failure = o->failure, .lost_ms = lost_at(a, o->node), .settle_ms = o->settle_ms };
 
