@@ -26,6 +26,7 @@ static const char *const transport_names[] = { "auto", "local", "corosync", NULL
 static const char *const auto_names[] = { "auto", NULL };
 static const uint64_t owe_values[] = { DDR_OWE_AUTO };
 static const uint64_t settle_values[] = { DDR_SETTLE_AUTO };
+static const char *const method_names[] = { "power", "storage", NULL };
 static const char *const engine_names[] = { "auto", "io_uring", "threads", NULL };
 static const char *const level_names[] = { "error", "warning", "notice", "info", "debug", NULL };
 static const uint64_t level_values[] = { LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG };
@@ -41,6 +42,8 @@ static const struct ddr_option options[] = {
 	  "id of this node without corosync; auto: that of corosync.conf if it lists one node, else 1" },
 	{ "fence_command", DDR_OPT_COMMAND, CONF(fence_command), false, DDR_FENCE_NONE, 0, 0, NULL, NULL,
 	  "program that powers off a node: %n is its id, %N its name; or external, or none" },
+	{ "fence_method", DDR_OPT_ENUM, CONF(fence_method), false, "power", 0, 0, method_names, NULL,
+	  "what fence_command does. power: it switches the machine off or resets it; storage: it cuts the machine off from the members" },
 	{ "fence_timeout", DDR_OPT_MS, CONF(fence_timeout_ms), false, "60s", 1000, 3600 * 1000, NULL, NULL,
 	  "a fence command that runs longer than this has failed" },
 	{ "settle", DDR_OPT_MS, CONF(settle_ms), false, "auto", 0, 600 * 1000, auto_names, settle_values,
@@ -424,6 +427,22 @@ static int load_stream(struct ddr_conf *conf, FILE *in, unsigned int *number, ch
 	return ret;
 }
 
+/* Agents that are known to reserve disks: the machine runs on, and may still read. Success of one is no proof as that of a power switch is (rule F7). */
+static bool only_reserves(const struct ddr_conf *conf)
+{
+	static const char *const agents[] = { "fence_scsi", "fence_mpath" };
+	size_t n = strcspn(conf->fence_command, " \t");
+	const char *name = conf->fence_command + n;
+
+	while (name > conf->fence_command && name[-1] != '/')
+		name--;
+	n -= (size_t)(name - conf->fence_command);
+	for (size_t i = 0; conf->fence_method == DDR_FENCE_BY_POWER && i < sizeof(agents) / sizeof(agents[0]); i++)
+		if (strlen(agents[i]) == n && strncmp(name, agents[i], n) == 0)
+			return true;
+	return false;
+}
+
 int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char *err, size_t err_size)
 {
 	char why[DDR_CONF_ERROR_MAX - DDR_CONF_PATH_MAX];
@@ -453,6 +472,11 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char
 	job = ddr_conf_rates_wrong(&fresh.tune);
 	if (job) {
 		snprintf(err, err_size, "%.200s:%u: %s_max_rate is below %s_min_rate", path, number, job, job);
+		return -EINVAL;
+	}
+	if (only_reserves(&fresh)) {
+		snprintf(err, err_size, "%.200s:%u: fence_command reserves disks and switches nothing off. Use one that does, or see fence_method in ddraid.conf(5)",
+			 path, number);
 		return -EINVAL;
 	}
 	if (ddr_conf_owe_ms(&fresh, fresh.tune.io_timeout_ms) > fresh.owe_ms) {

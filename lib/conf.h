@@ -46,12 +46,16 @@ struct ddr_tunables {
 	uint64_t io_timeout_ms;		/* a member that has not answered the daemon for this long has failed */
 };
 
+/* POWER: proof for everything that the machine had. STORAGE: proof for the disks that the command was given, and the machine may run on. */
+enum ddr_conf_method { DDR_FENCE_BY_POWER, DDR_FENCE_BY_STORAGE };
+
 struct ddr_conf {
 	uint64_t transport;		/* enum ddr_conf_transport */
 	uint64_t node_id;		/* 0: auto */
 	uint64_t io_engine;		/* enum ddr_conf_engine */
 	uint64_t log_level;		/* syslog priority */
 	uint64_t log_syslog;		/* 0 or 1 */
+	uint64_t fence_method;		/* enum ddr_conf_method */
 	uint64_t fence_timeout_ms;	/* a fence command that runs longer than this has failed */
 	uint64_t settle_ms;		/* from the fencing or the boot of a machine until nothing that it had sent can reach a member any more; DDR_SETTLE_AUTO */
 	uint64_t away_ms;		/* a node whose daemon is gone is fenced after this */

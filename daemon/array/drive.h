@@ -122,4 +122,12 @@ void ddr_drive_cluster_stop(struct ddr_array *a);
  */
 const char *ddr_drive_fence_name(struct ddr_array *a, uint32_t node, char name[DDR_NODE_NAME_LEN], char *why, size_t size);
 
+/*
+ * With fence_method = storage: fills in the disks of @whom, which then points into @disks. NULL, or why this machine cannot cut the node off from the array,
+ * in @why.
+ */
+struct ddr_fence_whom;
+struct ddr_fence_disks;
+const char *ddr_drive_cut_off(struct ddr_array *a, struct ddr_fence_whom *whom, struct ddr_fence_disks *disks, char *why, size_t size);
+
 #endif

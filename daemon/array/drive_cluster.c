@@ -331,6 +331,7 @@ static void give_fenced(struct ddr_array *a, uint32_t node, uint64_t failure, in
 	in->node = node;
 	in->failure = failure;
 	in->result = result;
+	in->cut_off = a->d->conf.fence_method == DDR_FENCE_BY_STORAGE;
 	ddr_drive_step(a, in);
 }
 
@@ -393,6 +394,8 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 	const struct ddr_conf *conf = &a->d->conf;
 	struct ddr_array_answer w = { .used = true, .type = DDR_IN_FENCED, .node = o->node, .failure = o->failure };
 	char name[DDR_NODE_NAME_LEN], buf[128];
+	struct ddr_fence_whom whom = { .node = o->node, .name = name, .failure = o->failure, .lost_ms = lost_at(a, o->node), .settle_ms = o->settle_ms };
+	struct ddr_fence_disks disks;
 	const char *why;
 	int ret = -ENXIO;
 
@@ -402,9 +405,9 @@ static void fence(struct ddr_array *a, const struct ddr_output *o)
 		return;
 	}
 	why = ddr_drive_fence_name(a, o->node, name, buf, sizeof(buf));
+	if (!why)
+		why = ddr_drive_cut_off(a, &whom, &disks, buf, sizeof(buf));
 	if (!why) {
-		struct ddr_fence_whom whom = { .node = o->node, .name = name, .failure = o->failure, .lost_ms = lost_at(a, o->node), .settle_ms = o->settle_ms };
-
 		ret = ddr_fence_ask(a->d->fence, conf, &whom, on_fenced, a);
 		if (ret == 0)
 			return;

@@ -43,6 +43,7 @@ struct run {
 	uint64_t id;
 	uint64_t began_ms;
 	uint64_t until_ms;	/* RUNS: fence_timeout; SETTLES: until then it is not reported */
+	char devices[DDR_FENCE_DEVICES];	/* as the agent was given them */
 	uint64_t fenced_ms;	/* when the agent ended with success */
 	uint32_t settle_ms;	/* the longest that a request of this run needs after that */
 	int result;
@@ -321,6 +322,7 @@ static int start_run(struct ddr_fence *f, const struct ddr_fence_order *order, s
 	}
 	*place = (struct run){ .stage = RUN_RUNS, .node = order->node, .id = order->id, .began_ms = now, .until_ms = now + order->timeout_ms,
 			       .fenced_at = last };
+	memcpy(place->devices, order->devices, sizeof(place->devices));
 	*run = place;
 	return 0;
 }
@@ -337,13 +339,30 @@ static void settles(struct run *run, uint32_t settle_ms)
 	run->stage = RUN_SETTLES;
 }
 
-/* A run against @node that started after it was lost, and has not failed. One that is late has, until it succeeds. */
-static struct run *find_run(struct ddr_fence *f, uint32_t node, uint64_t lost_ms)
+/* Was its agent given each of @devices? It proves nothing for a disk that it was not given (rule F7). */
+static bool covers(const struct run *run, const char *devices)
+{
+	for (const char *d = devices; d && *d; d += strcspn(d, ","), d += *d == ',') {
+		size_t n = strcspn(d, ",");
+		const char *at = run->devices;
+
+		while (*at && (strcspn(at, ",") != n || strncmp(at, d, n))) {
+			at += strcspn(at, ",");
+			at += *at == ',';
+		}
+		if (!*at)
+			return false;
+	}
+	return true;
+}
+
+/* A run against the node that started after it was lost, covers the disks, and has not failed. One that is late has, until it succeeds. */
+static struct run *find_run(struct ddr_fence *f, const struct ddr_fence_whom *whom)
 {
 	for (unsigned int i = 0; i < DDR_FENCE_RUNS; i++) {
 		struct run *r = &f->run[i];
 
-		if (r->node == node && r->began_ms >= lost_ms &&
+		if (r->node == whom->node && r->began_ms >= whom->lost_ms && covers(r, whom->devices) &&
 		    (r->stage == RUN_RUNS || r->stage == RUN_SETTLES || (r->stage == RUN_ENDED && r->result == 0)))
 			return r;
 	}
@@ -374,6 +393,8 @@ static int begin_run(struct ddr_fence *f, const struct ddr_conf *conf, const str
 	order.fail_time = fail_time(f, whom->node, whom->name, whom->lost_ms);
 	snprintf(order.name, sizeof(order.name), "%s", whom->name);
 	snprintf(order.command, sizeof(order.command), "%s", conf->fence_command);
+	if (whom->devices && snprintf(order.devices, sizeof(order.devices), "%s%s", whom->devices, whom->more) >= (int)sizeof(order.devices))
+		snprintf(order.devices, sizeof(order.devices), "%s", whom->devices);	/* the others ask for themselves */
 	ret = start_run(f, &order, run);
 	if (ret == 0)
 		qb_log(LOG_NOTICE, "fencing node %u (%s): %s", whom->node, *whom->name ? whom->name : "name unknown", conf->fence_command);
@@ -388,7 +409,7 @@ int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct
 
 	if (!r || f->fd < 0)
 		return r ? -EPIPE : -ENOBUFS;
-	run = find_run(f, whom->node, whom->lost_ms);
+	run = find_run(f, whom);
 	ret = run ? 0 : begin_run(f, conf, whom, &run);
 	if (ret)
 		return ret;

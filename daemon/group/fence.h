@@ -18,6 +18,8 @@
 
 #include <qb/qbloop.h>
 
+#define DDR_FENCE_DEVICES	8192u	/* bytes for the paths of the disks of one agent, with commas */
+
 struct ddr_conf;
 struct ddr_fence;
 
@@ -33,12 +35,18 @@ int ddr_fence_fork(struct ddr_fence **out);
 int ddr_fence_open(struct ddr_fence *f, qb_loop_t *loop);
 void ddr_fence_close(struct ddr_fence *f);
 
+/* Paths of disks, each after a comma: those of the array that asks, and those of others. */
+struct ddr_fence_disks { char own[DDR_FENCE_DEVICES], more[DDR_FENCE_DEVICES]; };
+
 /* Who is to be fenced, for one array. */
 struct ddr_fence_whom {
 	uint32_t node;
 	const char *name;	/* "": none is known; the agent is then told the id alone */
 	uint64_t failure;
 	uint64_t lost_ms;	/* ddr_now_ms() when it was lost, or any later time */
+	/* Storage fencing: the disks to cut it off from, with commas. The agent proves nothing for others. NULL: the agent switches the machine off. */
+	const char *devices;
+	const char *more;	/* those of other arrays, which the same agent may cover, too; after a comma, or "" */
 	uint32_t settle_ms;	/* so long after the agent's success something that the node has sent may still arrive */
 };
 

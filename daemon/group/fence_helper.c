@@ -146,6 +146,8 @@ static int input_of(const struct ddr_fence_order *o)
 	dprintf(fds[1], "action=off\nnode=%" PRIu32 "\n", o->node);
 	if (*o->name)
 		dprintf(fds[1], "nodename=%s\nport=%s\n", o->name, o->name);
+	if (*o->devices)
+		dprintf(fds[1], "devices=%s\n", o->devices);
 	dprintf(fds[1], "fail_time=%" PRId64 "\n", o->fail_time);
 	close(fds[1]);
 	return fds[0];
@@ -170,6 +172,7 @@ static void start(struct ddr_fence_order *o)
 
 	o->name[sizeof(o->name) - 1] = '\0';
 	o->command[sizeof(o->command) - 1] = '\0';
+	o->devices[sizeof(o->devices) - 1] = '\0';
 	for (unsigned int i = 0; !a && i < DDR_FENCE_RUNS; i++)
 		if (!agents[i].pid)
 			a = &agents[i];

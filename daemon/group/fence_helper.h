@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "daemon/group/fence.h"
 #include "lib/conf.h"
 
 #define DDR_FENCE_RUNS		64u	/* agents at the same time: rarely more than one for a node */
@@ -18,6 +19,7 @@ struct ddr_fence_order {
 	uint32_t node;
 	char name[DDR_FENCE_NAME_LEN];
 	char command[DDR_CONF_PATH_MAX];
+	char devices[DDR_FENCE_DEVICES];	/* to cut it off from, with commas; "": it is switched off */
 };
 
 struct ddr_fence_answer {

@@ -18,7 +18,7 @@
 #define DDRAID_PROTO_H
 
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
-#define DDR_MSG_VERSION		20u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect; 19: RENEWED, and STATE says where the logs of slots begin; HELLO says which machine its sender is, and GONE what that machine holds no more; 20: HELLO says how long storage may keep what a machine has sent */
+#define DDR_MSG_VERSION		20u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect; 19: RENEWED, and STATE says where the logs of slots begin; HELLO says which machine its sender is, and GONE what that machine holds no more; 20: HELLO says how long storage may keep what a machine has sent, and FENCED whether the machine was only cut off from the members */
 /*
  * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
  * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
@@ -87,7 +87,10 @@ enum ddr_mark { DDR_MARK_KEEP = 0, DDR_MARK_CLUSTER = 1, DDR_MARK_ALONE = 2 };
 #define DDR_HELLO_ACTIVE	8u	/* the sender takes part: nodes that continue without it fence it first */
 
 /* FENCED: how it is known. */
-enum ddr_fenced_how { DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_FAILED = 3 };
+enum ddr_fenced_how {
+	DDR_FENCED_AGENT = 1, DDR_FENCED_OPERATOR = 2, DDR_FENCED_FAILED = 3,
+	DDR_FENCED_STORAGE = 4,		/* by an agent that cut the machine off from the members: it may run on */
+};
 
 #define DDR_STATE_DATA		944u	/* bytes of a chunk at most */
 

@@ -184,6 +184,7 @@ struct ddr_input {
 	bool quorate;
 	uint64_t ring;
 	uint64_t failure;
+	bool cut_off;			/* FENCED: the machine was cut off from the members, and may run on */
 	const uint8_t *msg;
 	uint32_t msg_len;
 	struct ddr_rec rec;

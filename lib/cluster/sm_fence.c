@@ -82,7 +82,7 @@ void ddr_sm_fence_answer(struct ddr_sm *sm, const struct ddr_input *in)
 	if (in->result && ddr_sm_peer(sm, n)->asked != in->failure)
 		return;
 	ddr_sm_peer(sm, n)->asked = 0;
-	ddr_sm_peer(sm, n)->how = in->result == 0 ? DDR_FENCED_AGENT : DDR_FENCED_FAILED;
+	ddr_sm_peer(sm, n)->how = in->result ? DDR_FENCED_FAILED : in->cut_off ? DDR_FENCED_STORAGE : DDR_FENCED_AGENT;
 	ddr_sm_peer(sm, n)->how_sent = false;
 	sm->again = true;
 }
@@ -100,6 +100,7 @@ void ddr_sm_fence_ack(struct ddr_sm *sm, uint32_t node)
 	sm->again = true;
 }
 
+static const char was_cut_off[] = "cut off from the members; its machine takes part again after a reboot";
 const char ddr_sm_acknowledged[] = "acknowledged by the operator";
 
 void ddr_sm_nodes_dead(struct ddr_sm *sm, const struct ddr_order_dead *dead, const char *how)
@@ -128,7 +129,7 @@ void ddr_sm_fence_told(struct ddr_sm *sm, const struct ddr_msg *msg, enum ddr_fe
 	bool all;
 
 	if (answer == DDR_FA_DEAD)
-		ddr_sm_nodes_dead(sm, dead, msg->fenced.how == DDR_FENCED_AGENT ? "fenced" : ddr_sm_acknowledged);
+		ddr_sm_nodes_dead(sm, dead, msg->fenced.how == DDR_FENCED_AGENT ? "fenced" : msg->fenced.how == DDR_FENCED_STORAGE ? was_cut_off : ddr_sm_acknowledged);
 	if (answer != DDR_FA_NEXT)
 		return;
 	n = &sm->shared.nodes[ddr_sm_node_at(sm, msg->fenced.node)];

@@ -268,6 +268,7 @@ static void owner_absent(struct ddr_sm *sm, struct ddr_sm_shared *s, uint32_t sl
 	}
 	n->dead = true;
 	n->cookie = o->fenced_cookie;
+	n->cut_off = !o->fenced_cookie;
 	memcpy(n->boot_id, o->fenced_boot_id, sizeof(n->boot_id));
 	ddr_order_slot_died(s, slot);
 	ddr_order_slot_recover(s, slot);

@@ -64,7 +64,7 @@ static void take_slots(struct ddr_sm_shared *s, uint64_t time)
 		if (s->sb.slot_node[i] && ddr_shared_node_at(s, s->sb.slot_node[i]) < 0) {
 			ddr_order_slot_died(s, i);
 			ddr_order_slot_recover(s, i);
-			ddr_order_owner_dead(s, i, nobody, 0, time);
+			ddr_order_owner_dead(s, i, nobody, 0, false, time);
 		}
 }
 

@@ -61,11 +61,13 @@ bool ddr_order_owner_renewed(struct ddr_sm_shared *s, const struct ddr_msg *msg)
  * The owner of the slot is proven dead: the slot's pages are to say so, with this instance if its owner's is not known (cookie 0: nor is this one). A slot
  * of which no instance is known stays as it is: what never had a name cannot be recognised either.
  */
-void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, uint64_t time);
+void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, bool cut_off, uint64_t time);
 /* Is the owner of the slot proven dead by its pages? Then the slot is only to be recovered. */
 bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot);
 /* Was this instance fenced, or acknowledged, by any slot? It never takes part again. */
 bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
+/* Was the machine cut off from the members in this boot? Then all instances of the boot are dead. */
+bool ddr_shared_boot_cut_off(const struct ddr_sm_shared *s, const uint8_t boot_id[16]);
 /* Is this instance the owner of a slot, by the pages, and not known to be dead? */
 bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie);
 /*

@@ -91,7 +91,7 @@ static void instance_dead(struct ddr_sm_shared *s, uint32_t slot, const struct d
 		return;
 	n->cookie = msg->recover.cookie;
 	memcpy(n->boot_id, msg->recover.boot_id, sizeof(n->boot_id));
-	ddr_order_owner_dead(s, slot, n->boot_id, n->cookie, msg->recover.time);
+	ddr_order_owner_dead(s, slot, n->boot_id, n->cookie, n->cut_off, msg->recover.time);
 }
 
 static void recovered(struct ddr_sm_shared *s, uint32_t slot, const struct ddr_msg *msg)
@@ -132,7 +132,7 @@ enum ddr_recover_answer ddr_order_recover(struct ddr_sm_shared *s, const struct 
 /* ---- nodes that are proven dead --------------------------------------------- */
 
 /* Its ranges and other claims are released, and its slot is to be recovered. */
-static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, uint64_t time, struct ddr_order_dead *dead)
+static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, bool cut_off, uint64_t time, struct ddr_order_dead *dead)
 {
 	uint32_t slot = ddr_shared_slot_of(s, n->id), claimed = ddr_shared_slot_claimed(s, n->id);
 	enum ddr_writer_news writer;
@@ -140,6 +140,7 @@ static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, uint64_t time, 
 	dead->nodes |= 1ull << (n - s->nodes);
 	n->lost = n->excluded = n->absent = n->leaving = false;
 	n->dead = true;
+	n->cut_off = cut_off;
 	ddr_order_ex_gone(s, n->id, &dead->ended);
 	ddr_order_recover_drop(s, n->id);
 	if (slot != DDR_SM_NO_SLOT) {
@@ -147,7 +148,7 @@ static void dies(struct ddr_sm_shared *s, struct ddr_sm_node *n, uint64_t time, 
 		ddr_order_slot_recover(s, slot);
 	}
 	if (slot != DDR_SM_NO_SLOT || claimed != DDR_SM_NO_SLOT)
-		ddr_order_owner_dead(s, slot != DDR_SM_NO_SLOT ? slot : claimed, n->boot_id, n->cookie, time);
+		ddr_order_owner_dead(s, slot != DDR_SM_NO_SLOT ? slot : claimed, n->boot_id, n->cookie, cut_off, time);
 	if (slot == DDR_SM_NO_SLOT && claimed != DDR_SM_NO_SLOT && s->owned) {	/* it has written nothing there */
 		ddr_order_slot_give(s, claimed, 0);
 		ddr_order_owner_frees(s, claimed, time);
@@ -161,7 +162,7 @@ void ddr_order_lost_adopted(struct ddr_sm_shared *s, uint64_t time, struct ddr_o
 {
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
 		if (s->nodes[i].lost)
-			dies(s, &s->nodes[i], time, dead);
+			dies(s, &s->nodes[i], false, time, dead);
 }
 
 enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr_order_dead *dead)
@@ -176,7 +177,7 @@ enum ddr_fenced_answer ddr_order_fenced(struct ddr_sm_shared *s, const struct dd
 		n->attempt++;
 		return DDR_FA_NEXT;
 	}
-	dies(s, n, msg->fenced.time, dead);
+	dies(s, n, msg->fenced.how == DDR_FENCED_STORAGE, msg->fenced.time, dead);
 	return DDR_FA_DEAD;
 }
 
@@ -189,7 +190,7 @@ bool ddr_order_gone(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct d
 	if (!n || !n->lost || n->failure != msg->gone.failure ||
 	    !ddr_shared_owner_gone(s, n->id, msg->gone.machine, msg->gone.boot_id, msg->gone.cookie))
 		return false;
-	dies(s, n, msg->gone.time, dead);
+	dies(s, n, false, msg->gone.time, dead);
 	return true;
 }
 

@@ -17,6 +17,12 @@ static bool same(const uint8_t a[16], uint64_t a_cookie, const uint8_t b[16], ui
 	return a_cookie == b_cookie && !memcmp(a, b, 16);
 }
 
+/* Was this instance fenced as that of the slot? The cookie 0 means all of its boot: the machine was cut off from the members, and may run on. */
+static bool was_fenced(const struct ddr_sm_owner *o, const uint8_t boot_id[16], uint64_t cookie)
+{
+	return o->fenced_time && same(o->fenced_boot_id, o->fenced_cookie, boot_id, o->fenced_cookie ? cookie : 0);
+}
+
 /* The superblocks follow, with the owner that the slot has, or is to get. */
 static void changed(struct ddr_sm_shared *s, uint32_t slot)
 {
@@ -92,7 +98,7 @@ bool ddr_order_owner_renewed(struct ddr_sm_shared *s, const struct ddr_msg *msg)
 	return true;
 }
 
-void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, uint64_t time)
+void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t boot_id[16], uint64_t cookie, bool cut_off, uint64_t time)
 {
 	struct ddr_sm_owner *o = &s->owners.slot[slot];
 
@@ -106,7 +112,7 @@ void ddr_order_owner_dead(struct ddr_sm_shared *s, uint32_t slot, const uint8_t 
 		return;
 	o->state = DDR_SLOT_FENCED;
 	memcpy(o->fenced_boot_id, o->boot_id, sizeof(o->fenced_boot_id));
-	o->fenced_cookie = o->cookie;
+	o->fenced_cookie = cut_off ? 0 : o->cookie;
 	o->fenced_time = time ? time : 1;	/* a clock that was never set; zero says that nothing was fenced */
 	changed(s, slot);
 }
@@ -163,17 +169,22 @@ bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot)
 {
 	const struct ddr_sm_owner *o = &s->owners.slot[slot];
 
-	return o->state == DDR_SLOT_FENCED && same(o->boot_id, o->cookie, o->fenced_boot_id, o->fenced_cookie);
+	return o->state == DDR_SLOT_FENCED && was_fenced(o, o->boot_id, o->cookie);
 }
 
 bool ddr_shared_instance_dead(const struct ddr_sm_shared *s, const uint8_t boot_id[16], uint64_t cookie)
 {
-	for (uint32_t i = 0; i < s->sb.slots; i++) {
-		const struct ddr_sm_owner *o = &s->owners.slot[i];
-
-		if (o->fenced_time && same(o->fenced_boot_id, o->fenced_cookie, boot_id, cookie))
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if (was_fenced(&s->owners.slot[i], boot_id, cookie))
 			return true;
-	}
+	return false;
+}
+
+bool ddr_shared_boot_cut_off(const struct ddr_sm_shared *s, const uint8_t boot_id[16])
+{
+	for (uint32_t i = 0; i < s->sb.slots; i++)
+		if (!s->owners.slot[i].fenced_cookie && was_fenced(&s->owners.slot[i], boot_id, 0))
+			return true;
 	return false;
 }
 

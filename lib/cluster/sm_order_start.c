@@ -11,17 +11,21 @@ static const char not_all_members[] = "this node cannot reach all members that t
 
 static const char recorded_text[] = "the superblocks record that this node was fenced, or acknowledged as powered off, since it started the array" DDR_SM_START_ANEW;
 
+static const char cut_off_text[] = "this machine was fenced from its disks: what it has cached may be old, so reboot it, and start the array then";
+
 static const char evicted_text[] = "this node was fenced" DDR_SM_START_ANEW;
 
 /* Why the node cannot take part yet, or ever; NULL: it can. */
 static const char *start_refused(const struct ddr_sm_shared *s, const struct ddr_sm_node *n, const struct ddr_msg *msg, uint32_t slot, uint32_t view)
 {
+	if (n->dead && n->cut_off && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))
+		return cut_off_text;
 	/* a kernel that has booted holds nothing before its START counts; one that holds something is the instance that was fenced */
 	if (n->dead && (msg->start.held || (n->cookie == msg->start.cookie && !memcmp(n->boot_id, msg->start.boot_id, sizeof(n->boot_id)))))
 		return evicted_text;
 	/* likewise where nobody is left who has seen that; also under another node id */
 	if (ddr_shared_instance_dead(s, msg->start.boot_id, msg->start.cookie))
-		return recorded_text;
+		return ddr_shared_boot_cut_off(s, msg->start.boot_id) ? cut_off_text : recorded_text;
 	/* nothing is granted before the superblocks name the slot's owner; a kernel that holds something without a slot has lost its slot */
 	if (msg->start.held && ddr_shared_slot_of(s, n->id) == DDR_SM_NO_SLOT && ddr_shared_slot_claimed(s, n->id) == DDR_SM_NO_SLOT)
 		return evicted_text;
@@ -48,7 +52,7 @@ static void claim(struct ddr_sm_shared *s, const struct ddr_msg *msg, struct ddr
 static void node_begins(struct ddr_sm_shared *s, struct ddr_sm_node *n, const struct ddr_msg *msg)
 {
 	n->started = true;
-	n->lost = n->absent = n->folded = n->dead = n->leaving = false;
+	n->lost = n->absent = n->folded = n->dead = n->cut_off = n->leaving = false;
 	n->failure = 0;
 	n->sees = ddr_shared_seen_at_start(s, msg->start.present);
 	n->roomed = false;

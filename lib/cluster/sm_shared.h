@@ -93,6 +93,7 @@
 	F(FLAG, leaving)		/* its LEAVE was delivered */ \
 	F(FLAG, absent)			/* lost since the group's start */ \
 	F(FLAG, dead)			/* the instance (boot_id, cookie) was fenced and never comes back */ \
+	F(FLAG, cut_off)		/* dead, and its machine was only cut off from the members: no instance of that boot comes back */ \
 	F(FLAG, folded)			/* its regions that were dirty before its kernel wrote to the rebuilding member are in the map */ \
 	F(U32, sees)			/* members whose devices it has open */ \
 	F(FLAG, roomed)			/* the next two are known */ \

@@ -303,7 +303,7 @@ static bool walk_body(struct ddr_walk *w, struct ddr_msg *m)
 		walk32(w, &m->fenced.how);
 		walk64(w, &m->fenced.failure);
 		walk64(w, &m->fenced.time);
-		if (m->fenced.how < DDR_FENCED_AGENT || m->fenced.how > DDR_FENCED_FAILED)
+		if (m->fenced.how < DDR_FENCED_AGENT || m->fenced.how > DDR_FENCED_STORAGE)
 			w->c.bad = true;
 		return true;
 	case DDR_M_RECOVER:

@@ -80,6 +80,7 @@ static struct {
 	uint32_t owner_pages;		/* of superblocks that are loaded */
 	bool landing, left_over;	/* as passed to the state machine */
 	uint32_t settle_ms, fence_settle_ms;
+	char fence_devices[512];
 	int jobs_fd;			/* or this descriptor; 0: none */
 	struct ddr_metaio_config meta;
 	uint64_t generation_seen;	/* that was noted last; 0: none */
@@ -201,6 +202,7 @@ int ddr_fence_ask(struct ddr_fence *f, const struct ddr_conf *conf, const struct
 	snprintf(play.fence_name, sizeof(play.fence_name), "%s", whom->name);
 	play.lost_ms = whom->lost_ms;
 	play.fence_settle_ms = whom->settle_ms;
+	snprintf(play.fence_devices, sizeof(play.fence_devices), "%s|%s", whom->devices ? whom->devices : "none", whom->devices ? whom->more : "");
 	play.fenced = done;
 	play.fence_ctx = ctx;
 	return play.takes ? 0 : -EAGAIN;

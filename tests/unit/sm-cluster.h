@@ -35,6 +35,7 @@ struct cx_node {
 	uint64_t cookie, view;
 	uint64_t room;			/* bytes of member 1, the smallest, as it sees it */
 	enum ddr_fences fences;		/* as its daemon's hello has it; that of cfg.fencing is apart from it */
+	uint8_t boot;			/* of its kernel; 0: the one that all have */
 	struct ddr_output log[CX_MAX];	/* everything since cx_forget() */
 	bool open[CX_MAX];
 	uint32_t n;
@@ -313,7 +314,7 @@ static inline void cx_start(struct cx *c, uint32_t i, uint64_t held, uint64_t n_
 	struct ddr_input in;
 
 	cx_daemon(c, i);
-	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = 1, .members = n->cfg.present & ((1u << c->sb.roles) - 1), .count = c->sb.array_blocks };
+	in = (struct ddr_input){ .type = DDR_IN_K_ATTACHED, .cookie = n->cookie, .boot_id[0] = n->boot ? n->boot : 1, .members = n->cfg.present & ((1u << c->sb.roles) - 1), .count = c->sb.array_blocks };
 	cx_step(c, n, &in);
 	in = (struct ddr_input){ .type = DDR_IN_K_REC, .rec = { .type = DDR_K_HELD, .start = held, .count = n_held } };
 	if (n_held)

@@ -94,6 +94,24 @@ static void a_node_may_owe_for_longer_than_a_disk(void **state)
 	assert_non_null(strstr(err, "or auto"));
 }
 
+/* Rule F7: what reserves disks lets the machine run, and read. The operator has to say that it is meant. */
+static void agents_that_switch_nothing_off(void **state)
+{
+	struct ddr_conf c;
+
+	(void)state;
+	assert_int_equal(load_text(&c, "fence_command = /usr/sbin/fence_scsi --plug=%N\n"), -EINVAL);
+	assert_non_null(strstr(err, "switches nothing off"));
+	assert_int_equal(load_text(&c, "fence_command = /usr/sbin/fence_mpath\nfence_method = power\n"), -EINVAL);
+	assert_int_equal(load_text(&c, "fence_command = /usr/sbin/fence_scsi --plug=%N\nfence_method = storage\n"), 0);
+	assert_int_equal(c.fence_method, DDR_FENCE_BY_STORAGE);
+	assert_int_equal(load_text(&c, "fence_command = /opt/fence_scsi/reset %n\n"), 0);
+	assert_int_equal(c.fence_method, DDR_FENCE_BY_POWER);
+	assert_int_equal(load_text(&c, "fence_command = /usr/sbin/fence_scsi2 %n\n"), 0);
+	assert_int_equal(load_text(&c, "fence_command = none\n"), 0);
+	assert_int_equal(load_text(&c, "fence_method = both\n"), -EINVAL);
+}
+
 static void values_are_read_in_their_units(void **state)
 {
 	struct ddr_conf c;
@@ -306,7 +324,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_the_documented_ones),
 		cmocka_unit_test(a_node_may_owe_for_longer_than_a_disk),
-		cmocka_unit_test(values_are_read_in_their_units),
+		cmocka_unit_test(agents_that_switch_nothing_off), cmocka_unit_test(values_are_read_in_their_units),
 		cmocka_unit_test(bad_lines_are_named),
 		cmocka_unit_test(hostile_bytes_are_refused),
 		cmocka_unit_test(a_missing_file_counts_only_where_it_was_named),

@@ -250,6 +250,50 @@ static void names_that_no_agent_gets(void **state)
 	end();
 }
 
+/* Rule F7: a node is cut off from every member that it may write to, or not at all. */
+static void disks_that_a_node_is_cut_off_from(void **state)
+{
+	struct ddr_array *a = begin(true), other = { .d = &d, .sm = a->sm, .members = a->members };
+	struct ddr_members *m = a->members;
+
+	(void)state;
+	play.takes = true;
+	snprintf(d.conf.fence_command, sizeof(d.conf.fence_command), "/usr/sbin/fence_it");
+	fence(a);
+	assert_string_equal(play.fence_devices, "none|");
+	play.fenced(a, 3, failure, 0, "");
+	assert_false(play.last.cut_off);
+	d.conf.fence_method = DDR_FENCE_BY_STORAGE;
+	play.super = a->super;
+	m->open = (1u << play.super.members) - 1;
+	for (unsigned int i = 0; i < play.super.members; i++)
+		snprintf(m->name[i], sizeof(m->name[i]), "/dev/%c", 'a' + i);
+	play.super.member[1].state = DDR_MEMBER_FAULTY;
+	play.super.member[2].state = DDR_MEMBER_REBUILDING;
+	fence(a);
+	assert_string_equal(play.fence_devices, "/dev/a,/dev/c,/dev/d,/dev/e|");
+	qb_list_add_tail(&other.list, &d.arrays);
+	play.owner = 3;
+	fence(a);
+	assert_string_equal(play.fence_devices, "/dev/a,/dev/c,/dev/d,/dev/e|,/dev/a,/dev/c,/dev/d,/dev/e");
+	play.owner = 2;					/* the node has nothing there */
+	fence(a);
+	assert_string_equal(play.fence_devices, "/dev/a,/dev/c,/dev/d,/dev/e|");
+	qb_list_del(&other.list);
+	m->open &= ~8u;
+	is_not_called(a);
+	m->open |= 8u;
+	strcpy(m->name[3], "/dev/d,e");			/* no agent could read that list */
+	is_not_called(a);
+	memset(m->name[3], 'd', sizeof(m->name[3]) - 1);
+	fence(a);
+	assert_ptr_equal(play.fence_ctx, a);
+	play.fenced(a, 3, failure, 0, "");
+	assert_true(play.last.cut_off);
+	d.conf.fence_method = DDR_FENCE_BY_POWER;
+	end();
+}
+
 /* What is done by hand has no end of its own, and counts for the node that was named alone. */
 static void fencing_by_hand(void **state)
 {
@@ -796,7 +840,7 @@ int main(void)
 		cmocka_unit_test(the_version_is_given_on), cmocka_unit_test(exclusions_and_slots_are_the_state_machines),
 		cmocka_unit_test(what_the_group_waits_for_is_said),
 		cmocka_unit_test(what_nodes_owe_is_said),
-		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(names_that_no_agent_gets), cmocka_unit_test(fencing_by_hand),
+		cmocka_unit_test(fencing_is_answered), cmocka_unit_test(names_that_no_agent_gets), cmocka_unit_test(disks_that_a_node_is_cut_off_from), cmocka_unit_test(fencing_by_hand),
 		cmocka_unit_test(blocks_read_again_are_loaded_before_the_state_machine_is_told), cmocka_unit_test(a_read_that_fails_loads_nothing),
 		cmocka_unit_test(a_read_that_ends_after_its_array_is_dropped), cmocka_unit_test(the_smallest_device_is_told), cmocka_unit_test(a_standstill_is_no_failure_of_a_member_that_is_prepared),
 		cmocka_unit_test(the_kernel_lets_the_array_go), cmocka_unit_test(a_channel_that_ends), cmocka_unit_test(a_kernel_that_is_gone_answers),

@@ -441,6 +441,48 @@ static void each_array_has_its_settle_time(void **state)
 	assert_string_equal(content("settled"), "run\n");
 }
 
+static int ask_disks(uint64_t lost_ms, uint64_t failure, const char *devices, const char *more)
+{
+	struct ddr_fence_whom whom = { .node = 4, .name = "north", .lost_ms = lost_ms, .failure = failure, .devices = devices, .more = more };
+
+	return ddr_fence_ask(fence, &conf, &whom, done, &got);
+}
+
+/* Rule F7, note 43: storage fencing is proof for the disks that the agent was given, and for no other one. */
+static void disks_that_were_not_given_are_not_proven(void **state)
+{
+	uint64_t lost = ddr_now_ms();
+
+	(void)state;
+	agent("grep devices >> disks", "");
+	assert_int_equal(ask_disks(lost, 1, "/dev/a,/dev/b", ""), 0);
+	assert_int_equal(ask_disks(lost, 2, "/dev/b,/dev/a", ""), 0);		/* the same ones */
+	wait_for(2);
+	assert_string_equal(content("disks"), "devices=/dev/a,/dev/b\n");
+	assert_int_equal(ask_disks(lost, 3, "/dev/b,/dev/c", ",/dev/d,/dev/e"), 0);
+	assert_int_equal(ask_disks(lost, 4, "/dev/e", ""), 0);			/* of another array, and covered */
+	wait_for(4);
+	assert_string_equal(content("disks"), "devices=/dev/a,/dev/b\ndevices=/dev/b,/dev/c,/dev/d,/dev/e\n");
+	assert_int_equal(ask_disks(lost, 5, "/dev", ""), 0);			/* the beginning of one that was given */
+	assert_int_equal(ask_disks(lost, 6, "/dev/a,/dev/b,/dev/c", ""), 0);	/* one of one run, and one of another */
+	wait_for(6);
+	assert_string_equal(content("disks"), "devices=/dev/a,/dev/b\ndevices=/dev/b,/dev/c,/dev/d,/dev/e\ndevices=/dev\ndevices=/dev/a,/dev/b,/dev/c\n");
+}
+
+/* What does not fit beside the array's own disks is left to those that have it. */
+static void more_disks_than_fit(void **state)
+{
+	static char more[DDR_FENCE_DEVICES];
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(more) - 1; i++)
+		more[i] = i % 8 ? 'x' : ',';
+	agent("grep devices >> many", "");
+	assert_int_equal(ask_disks(ddr_now_ms(), 1, "/dev/a,/dev/b", more), 0);
+	wait_for(1);
+	assert_string_equal(content("many"), "devices=/dev/a,/dev/b\n");
+}
+
 /* Two arrays and one dead node: one run; a failure after that run is another one. */
 static void one_run_for_one_failure(void **state)
 {
@@ -541,6 +583,7 @@ int main(void)
 		cmocka_unit_test_setup(bad_percent_is_refused, before),
 		cmocka_unit_test_setup(a_slow_agent_is_killed, before),
 		cmocka_unit_test_setup(the_settle_time_passes, before), cmocka_unit_test_setup(each_array_has_its_settle_time, before),
+		cmocka_unit_test_setup(disks_that_were_not_given_are_not_proven, before), cmocka_unit_test_setup(more_disks_than_fit, before),
 		cmocka_unit_test_setup(one_run_for_one_failure, before),
 		cmocka_unit_test_setup(two_losses_while_an_agent_runs, before),
 		cmocka_unit_test_setup(a_known_result_is_reported_although_other_requests_wait, before),

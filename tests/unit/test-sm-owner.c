@@ -438,6 +438,74 @@ static void an_unknown_instance_is_not_recorded(void **state)
 	down(c);
 }
 
+/* Node 2, whose kernel was booted as number 8, is cut off from the members (rule F7). */
+static struct cx *second_is_cut_off(bool owners)
+{
+	struct cx *c = make(2, owners);
+	struct ddr_input fenced = { .type = DDR_IN_FENCED, .node = 2, .cut_off = true };
+
+	c->node[0].fences = DDR_FENCES_YES;
+	c->node[0].cfg.fencing = true;
+	c->node[1].boot = 8;
+	cx_start(c, 0, 0, 0);
+	cx_start(c, 1, 0, 0);
+	clock_set(c, TIME);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	cx_kill(c, 1);
+	cx_forget(c);
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	fenced.failure = cx_sees(&c->node[0], 2).failure;
+	cx_step(c, &c->node[0], &fenced);
+	cx_settle(c);
+	assert_true(cx_event(&c->node[0], DDR_EV_NODE_FENCED) >= 0);
+	assert_true(cx_event(&c->node[0], DDR_EV_NODE_RECOVERED) >= 0);
+	return c;
+}
+
+/* Its kernel of that @boot has another object of the array. Is it taken in? */
+static bool second_begins(struct cx *c, uint8_t boot, uint64_t cookie)
+{
+	c->node[1].boot = boot;
+	c->node[1].cookie = cookie;
+	cx_start(c, 1, 0, 0);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	return cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0) < 0 && cx_status(&c->node[1]).joined;
+}
+
+/* What it has in its page cache is as old as its boot. */
+static void who_was_cut_off_comes_back_after_a_reboot_only(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct cx *c = second_is_cut_off(i & 1);
+
+		assert_int_equal(c->owners.slot[1].fenced.cookie, 0);	/* any of that boot */
+		if (i & 1)
+			assert_int_equal(c->owners.slot[1].fenced.boot_id[0], 8);
+		assert_true(second_begins(c, i & 2 ? 8 : 9, 171) == !(i & 2));
+		down(c);
+	}
+}
+
+/* The group ends in between, and only the disks know. */
+static void the_disks_know_who_was_cut_off(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct cx *c = second_is_cut_off(true);
+
+		first_starts_alone(c);
+		assert_null(cx_status(&c->node[0]).wait);
+		assert_true(second_begins(c, i ? 8 : 9, 171) == !i);
+		if (i)
+			assert_non_null(strstr(c->node[1].log[cx_find(&c->node[1], DDR_OUT_GIVE_UP, 0)].text, "reboot it"));
+		down(c);
+	}
+}
+
 /* The same, and its log names the instance: then that one is recorded as its regions are taken over. */
 static void the_log_may_name_it(void **state)
 {
@@ -530,6 +598,7 @@ int main(void)
 		cmocka_unit_test(after_a_reboot_it_starts),
 		cmocka_unit_test(it_waits_until_the_disks_say_that_it_lives),
 		cmocka_unit_test(an_unknown_instance_is_not_recorded),
+		cmocka_unit_test(who_was_cut_off_comes_back_after_a_reboot_only), cmocka_unit_test(the_disks_know_who_was_cut_off),
 		cmocka_unit_test(the_log_may_name_it),
 		cmocka_unit_test(another_instance_is_not_dead),
 		cmocka_unit_test(who_adopts_is_not_dead),
