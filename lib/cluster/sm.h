@@ -438,7 +438,8 @@ enum ddr_sm_wait {
 	DDR_SM_WAIT_FENCED,		/* a node is lost */
 	DDR_SM_WAIT_EXCLUDED,		/* a node is lost, and does not return before it is fenced */
 	DDR_SM_WAIT_ACK,		/* a node is lost, no node can fence it, and the operator has to confirm that it is dead */
-	DDR_SM_WAIT_FAILS,		/* a node is lost, and every node that can fence has failed; ACK and FAILS end with a command that lacks the node's id */
+	DDR_SM_WAIT_FAILS,		/* a node is lost, and every node that can fence has failed */
+	DDR_SM_WAIT_STRANGER,		/* a node is lost, and another machine has its id now; this one, ACK and FAILS end with a command that lacks the node's id */
 	DDR_SM_WAIT_BACK,		/* a node is lost, and its machine is about to say from another node id what is left of that (rule I6) */
 	DDR_SM_WAIT_QUORUM,
 	DDR_SM_WAIT_VIEW,		/* the agreement of all nodes of the view */
@@ -447,6 +448,7 @@ enum ddr_sm_wait {
 	DDR_SM_WAIT_TOLD_ACK,
 	DDR_SM_WAIT_TOLD_NEXT,
 	DDR_SM_WAIT_TOLD_FAILS,
+	DDR_SM_WAIT_TOLD_STRANGER,
 };
 const char *ddr_sm_wait_text(enum ddr_sm_wait wait);
 

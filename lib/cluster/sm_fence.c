@@ -9,7 +9,7 @@
  * the next one, and so on, without end. Once each has failed, a pause precedes each further attempt.
  *
  * Must never: treat a node as dead on its own word, on a proof of an earlier failure, or
- * because its daemon is gone (rules 6, 7).
+ * because its daemon is gone (rules 6, 7); ask for the fencing of a node while another machine of the view has its id.
  */
 #include "sm_int.h"
 
@@ -42,6 +42,25 @@ static bool due(struct ddr_sm *sm, const struct ddr_sm_node *n)
 	return ddr_sm_time(sm, ddr_sm_peer(sm, n)->lost_at + sm->own.away_ms);
 }
 
+/*
+ * Another machine of the view has the node's id. An agent that is called for that id may end this one, and then the other would count as dead.
+ * That may be the same machine, after it lost its identity; then it is back as soon as its kernel is attached, so all are told only after a while.
+ */
+static bool stranger(struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	struct ddr_sm_peer *p = ddr_sm_peer(sm, n);
+
+	if (!ddr_sm_stranger(sm, n->id)) {
+		p->stranger_told = false;
+		return false;
+	}
+	if (!p->stranger_told && ddr_sm_time(sm, p->lost_at + sm->own.away_ms)) {
+		p->stranger_told = true;
+		ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_STRANGER))->b = n->id;
+	}
+	return true;
+}
+
 static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
 	struct ddr_msg msg = { .type = DDR_M_FENCED };
@@ -56,6 +75,8 @@ static void fence_serve(struct ddr_sm *sm, const struct ddr_sm_node *n)
 		ddr_sm_send(sm, &msg);
 		return;
 	}
+	if (stranger(sm, n))
+		return;
 	if (ddr_sm_nobody_fences(sm, n) && !ddr_sm_peer(sm, n)->wait_told && due(sm, n)) {
 		ddr_sm_peer(sm, n)->wait_told = true;
 		out = ddr_sm_event(sm, DDR_EV_WAIT, ddr_sm_wait_text(DDR_SM_WAIT_TOLD_ACK));

@@ -672,6 +672,11 @@ void ddr_sm_owner_pump(struct ddr_sm *sm);
 bool ddr_sm_log_seqs(const struct ddr_sm *sm);
 /* A new owner of a slot: once its log is written anew, the superblocks say so, and then the start is complete. */
 void ddr_sm_renew_pump(struct ddr_sm *sm);
+/*
+ * Is the node of the view another machine than the lost one whose id it has (rule I5)? All answer alike, by HELLO. This node knows better of itself, once its
+ * kernel is attached: ddr_shared_stranger_begins().
+ */
+bool ddr_sm_stranger(const struct ddr_sm *sm, uint32_t node);
 void ddr_sm_enable_pump(struct ddr_sm *sm);
 
 /* ---- sm_view.c ----------------------------------------------------------------- */

@@ -54,7 +54,7 @@ static bool moves(const struct ddr_sm *sm, uint32_t id)
 {
 	int at = ddr_sm_node_at(sm, id);
 
-	return (at >= 0 && sm->shared.nodes[at].leaving) || ddr_sm_can_begin(sm, id);
+	return (at >= 0 && sm->shared.nodes[at].leaving) || (ddr_sm_can_begin(sm, id) && !ddr_sm_stranger(sm, id));
 }
 
 bool ddr_sm_others_move(const struct ddr_sm *sm, uint32_t id)

@@ -60,7 +60,7 @@ void ddr_sm_lose(struct ddr_sm *sm, struct ddr_sm_shared *s, struct ddr_sm_node 
 	n->failure = (uint64_t)sm->own.c.epoch << 32 | ++s->failures;
 	ddr_sm_peer(sm, n)->lost_at = sm->now;
 	ddr_sm_peer(sm, n)->asked = ddr_sm_peer(sm, n)->how = 0;
-	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = false;
+	ddr_sm_peer(sm, n)->how_sent = ddr_sm_peer(sm, n)->wait_told = ddr_sm_peer(sm, n)->stranger_told = false;
 	ddr_sm_peer(sm, n)->again_at = 0;
 	ddr_sm_peer(sm, n)->gone_sent = false;
 	out = ddr_sm_event(sm, DDR_EV_NODE_LOST, absent ? "it owns a slot of the dirty log and is absent" :
@@ -173,6 +173,19 @@ bool ddr_sm_fence_rests(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 	return is_back(sm, n) && !ddr_sm_time(sm, sm->own.peer[n - sm->shared.nodes].lost_at + sm->own.away_ms);
 }
 
+static enum ddr_sm_wait wait_for(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	if (ddr_sm_fence_rests(sm, n))
+		return DDR_SM_WAIT_BACK;
+	if (ddr_sm_stranger(sm, n->id))
+		return DDR_SM_WAIT_STRANGER;
+	if (ddr_sm_nobody_fences(sm, n))
+		return DDR_SM_WAIT_ACK;
+	if (ddr_sm_all_failed(sm, n))
+		return DDR_SM_WAIT_FAILS;
+	return n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
+}
+
 void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	enum ddr_sm_wait wait = DDR_SM_WAIT_NOTHING;
@@ -189,8 +202,7 @@ void ddr_sm_nodes_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 		s->state = node_state(sm, n, s->slot);
 		s->failure = n->lost ? n->failure : 0;
 		if (n->lost && !wait) {
-			wait = ddr_sm_fence_rests(sm, n) ? DDR_SM_WAIT_BACK : ddr_sm_nobody_fences(sm, n) ? DDR_SM_WAIT_ACK : ddr_sm_all_failed(sm, n) ? DDR_SM_WAIT_FAILS :
-			       n->excluded ? DDR_SM_WAIT_EXCLUDED : DDR_SM_WAIT_FENCED;
+			wait = wait_for(sm, n);
 			st->wait_node = n->id;
 			st->wait_fencer = wait == DDR_SM_WAIT_EXCLUDED || wait == DDR_SM_WAIT_FENCED ? ddr_sm_fence_turn(sm, n) : 0;
 		}

@@ -77,6 +77,13 @@ bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16
 bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie);
 /* Is the owner of the node's slot, or of the one that it claims, this machine, and not known to be dead? */
 bool ddr_shared_owner_machine(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16]);
+/*
+ * Is this another machine than the one that has the slot of the lost node, or a claim of one, and may that one still write there (rule I5)? Not if it is not
+ * known which machine that is.
+ */
+bool ddr_shared_stranger(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16]);
+/* The same of one that would begin with this kernel: if it is the very kernel that has the slot, its machine has got another id, and is no stranger. */
+bool ddr_shared_stranger_begins(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie);
 /* Do the pages say that another cluster has used the array last? */
 bool ddr_shared_elsewhere(const struct ddr_sm_shared *s, const uint8_t cluster[16]);
 /* The sender of this START begins: from now on its cluster is the one, if none is recorded, or if the operator has adopted the array. */

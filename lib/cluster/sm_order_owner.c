@@ -165,6 +165,22 @@ bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const u
 	return ddr_shared_owner_machine(s, node, machine) && !ddr_uuid_is_zero(o->boot_id) && !same(o->boot_id, o->cookie, boot_id, cookie);
 }
 
+bool ddr_shared_stranger(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16])
+{
+	const struct ddr_sm_owner *o = owner_of(s, node);
+	int at = ddr_shared_node_at(s, node);
+
+	return o && at >= 0 && s->nodes[at].lost && o->state == DDR_SLOT_OWNED && !ddr_uuid_is_zero(machine) && !ddr_uuid_is_zero(o->machine) &&
+	       memcmp(o->machine, machine, sizeof(o->machine)) != 0;
+}
+
+bool ddr_shared_stranger_begins(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie)
+{
+	const struct ddr_sm_owner *o = owner_of(s, node);
+
+	return ddr_shared_stranger(s, node, machine) && (ddr_uuid_is_zero(boot_id) || !same(o->boot_id, o->cookie, boot_id, cookie));
+}
+
 bool ddr_shared_owner_dead(const struct ddr_sm_shared *s, uint32_t slot)
 {
 	const struct ddr_sm_owner *o = &s->owners.slot[slot];

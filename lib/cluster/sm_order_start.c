@@ -2,7 +2,8 @@
 /*
  * What a delivered START changes: may the sender take part, and in which slot.
  *
- * Must never: take a struct ddr_sm; let an instance take part that was fenced, or that a verdict has excluded; give a slot that is being recovered.
+ * Must never: take a struct ddr_sm; let an instance take part that was fenced, or that a verdict has excluded; give a slot that is being recovered, or that of
+ * a lost node to another machine that has its id.
  */
 #include "slots.h"
 #include "sm_int.h"
@@ -69,6 +70,9 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 	*news = (struct ddr_order_start){ .slot = slot, .why = start_refused(s, n, msg, slot, view) };
 	/* what it says now does not show what its kernel did while it said nothing: it waits until it is fenced (note 30) */
 	if (n->excluded)
+		return DDR_START_LATER;
+	/* another machine with its id does not show what that one does (note 24) */
+	if (ddr_shared_stranger_begins(s, n->id, msg->start.machine, msg->start.boot_id, msg->start.cookie))
 		return DDR_START_LATER;
 	if (news->why)
 		return DDR_START_REFUSED;

@@ -37,6 +37,13 @@ void ddr_sm_owner_pump(struct ddr_sm *sm)
 		ddr_sm_ask(sm, &set);
 }
 
+bool ddr_sm_stranger(const struct ddr_sm *sm, uint32_t node)
+{
+	const struct ddr_sm_viewer *v = ddr_sm_viewer(sm, node);
+
+	return v && ddr_shared_stranger(&sm->shared, node, v->machine);
+}
+
 static bool log_is_new(const struct ddr_sm *sm)
 {
 	for (uint32_t i = 0; i < sm->own.n_log; i++)

@@ -311,7 +311,7 @@ struct ddr_sm_peer {
 	bool gave_up;			/* it gave up the array (rule 4): nobody needs to wait for its return */
 	uint64_t asked;			/* failure for which FENCE was sent */
 	uint32_t how;			/* FENCED is to be sent */
-	bool how_sent, wait_told;
+	bool how_sent, wait_told, stranger_told;
 	uint64_t again_at;		/* ms: FENCE is not sent earlier */
 	bool gone_sent;			/* of its present failure, in this ring */
 };
