@@ -548,6 +548,50 @@ bool cluster_fence_ends(struct sim *s, const struct act *a)
 	return true;
 }
 
+/* Has this machine, which counts as another one since it lost its identity, another kernel by now than any that has a slot, and nothing else of it left? */
+static bool began_anew(const struct node *n, const struct node *machine)
+{
+	static struct ddr_sm_status st;
+	struct ddr_owner o;
+
+	if (!machine->up || !machine->sm || machine->stopped)
+		return false;
+	for (uint32_t slot = 0; slot < ddr_sm_super(n->sm)->slots; slot++) {
+		ddr_sm_owner(n->sm, slot, &o);
+		if (o.instance.cookie == machine->k.cookie && o.instance.boot_id[0] == machine->k.boot && o.instance.boot_id[1] == machine->id)
+			return false;
+	}
+	ddr_sm_get_status(machine->sm, &st);
+	return st.attached;
+}
+
+bool cluster_waits_for_operator(const struct node *n)
+{
+	static struct ddr_sm_status st;
+
+	if (!n->sm || !n->quorate || n->stopped)
+		return false;
+	ddr_sm_get_status(n->sm, &st);
+	return st.wait_for == DDR_SM_WAIT_STRANGER;
+}
+
+/*
+ * The operator sees that a node is another machine than the one that has its slot. Here it is the same machine: so it need not be cut off, and if it were, two
+ * nodes would have no quorum, and would forget what was typed together with the rest of what they know.
+ */
+static bool knows_stranger(struct sim *s, struct node *n, uint32_t nid)
+{
+	struct ddr_input in = { .type = DDR_IN_OP_FENCE_ACK, .node = nid };
+	const struct node *machine = cluster_machine(s, nid);
+
+	if (!began_anew(n, machine))
+		return false;
+	sim_trace(s, "node %u: the operator knows that node %u was rebooted", n->id, machine->id);
+	late_settle(s, machine->id);
+	node_step(s, n, &in);
+	return true;
+}
+
 /* Fencing is off: the operator cuts off the lost node, and acknowledges it. */
 bool cluster_operator_fences(struct sim *s, struct node *n)
 {
@@ -557,6 +601,8 @@ bool cluster_operator_fences(struct sim *s, struct node *n)
 	if (!n->sm || !n->quorate)
 		return false;
 	ddr_sm_get_status(n->sm, &st);
+	if (st.wait_for == DDR_SM_WAIT_STRANGER)
+		return knows_stranger(s, n, st.wait_node);
 	for (uint32_t i = 0; i < st.n_nodes && n->sm; i++)
 		if (st.node[i].failure && st.node[i].id != n->nid && !lives_on(s, st.node[i].id)) {
 			finding_fences(s, n->id, st.node[i].id, true);

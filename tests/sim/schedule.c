@@ -448,7 +448,8 @@ static void comes_back(struct sim *s, struct node *n)
 	if (n->leaving && sim_chance(s, 8))
 		sim_act(s, act_of(sim_chance(s, 12) ? ACT_STAY : ACT_LEAVE_GOES_ON, n));
 	if (sim_chance(s, w->fence_speed))
-		s->fencing ? cluster_fence_event(s) : sim_act(s, act_of(ACT_FENCE_BY_HAND, n));
+		(cluster_waits_for_operator(n) && sim_act(s, act_of(ACT_FENCE_BY_HAND, n))) ||
+			(s->fencing ? cluster_fence_event(s) : sim_act(s, act_of(ACT_FENCE_BY_HAND, n)));
 	if (s->n_late && sim_chance(s, 8))
 		late_event(s);
 }
@@ -549,6 +550,8 @@ void cluster_calm(struct sim *s)
 			sim_violation(s, "liveness: it does not come to rest");
 		if (!n->up && !n->lasting)
 			cluster_power_on(s, n, false);
+		else if (cluster_waits_for_operator(n) && sim_chance(s, 200) && cluster_operator_fences(s, n))
+			continue;
 		else if (s->fencing ? cluster_fence_event(s) : (sim_chance(s, 200) && (cluster_operator_fences(s, n), true)))
 			continue;
 		else if (finding_asks_operator(s, n) && sim_chance(s, 200) && cluster_operator_fences(s, n))

@@ -739,6 +739,8 @@ void cluster_together(struct sim *s, bool begin);	/* joins and leaves in between
 bool cluster_fence_event(struct sim *s);
 bool cluster_fence_ends(struct sim *s, const struct act *a);
 bool cluster_operator_fences(struct sim *s, struct node *n);
+/* Does it wait for the operator's word on another machine that has a lost node's id? */
+bool cluster_waits_for_operator(const struct node *n);
 
 /* ---- schedule.c ---------------------------------------------------------------- */
 
