@@ -402,6 +402,34 @@ bool cluster_may_rename(const struct sim *s, const struct node *n)
 	return true;
 }
 
+/* Does the machine that has its slot by the disks count, and is that not the one which has its id now? */
+static bool has_slot_of_another(const struct sim *s, const struct node *n)
+{
+	static struct ddr_owners owners;
+	struct ddr_super sb;
+
+	if (!check_newest_super(s, &sb))
+		return false;
+	check_newest_owners(s, &owners);
+	for (uint32_t i = 0; i < sb.slots; i++)
+		if (sb.slot_node[i] == n->nid)
+			return owners.slot[i].state == DDR_SLOT_OWNED && owners.slot[i].machine[1] != n->hardware;
+	return false;
+}
+
+/* Only one that has a slot is missed: of another one the group has nothing. */
+bool cluster_may_replace(const struct sim *s, const struct node *n)
+{
+	struct ddr_super sb;
+
+	if (sim_real || s->calm || n->up || n->nid != n->id || !check_newest_super(s, &sb))
+		return false;
+	for (uint32_t i = 0; i < sb.slots; i++)
+		if (sb.slot_node[i] == n->nid)
+			return true;
+	return false;
+}
+
 void cluster_settles(struct sim *s)
 {
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++)
@@ -411,7 +439,7 @@ void cluster_settles(struct sim *s)
 		}
 }
 
-bool cluster_power_on(struct sim *s, struct node *n, bool renamed)
+bool cluster_power_on(struct sim *s, struct node *n, bool renamed, bool another)
 {
 	uint32_t old[SIM_MAX_NODES];
 
@@ -425,6 +453,12 @@ bool cluster_power_on(struct sim *s, struct node *n, bool renamed)
 		n->nid = n->nid == n->id ? n->id + SIM_MAX_NODES : n->id;
 		n->settles_at = s->now + 1 + sim_rand(s, 3000);
 		s->stats[STAT_RENAMED]++;
+	}
+	if (another && cluster_may_replace(s, n)) {
+		n->hardware++;
+		n->replaced = true;
+		s->stats[STAT_REPLACED]++;
+		sim_trace(s, "node %u: it is another machine", n->id);
 	}
 	n->up = true;
 	sim_trace(s, "node %u: power on, as node %u", n->id, n->nid);
@@ -453,7 +487,8 @@ bool cluster_daemon_start(struct sim *s, struct node *n)
 	if (!n->up || n->sm || !node_may_start(n) || n->stuck || s->silent == n->id)
 		return false;
 	n->recovered = false;
-	if (!n->settles_at)
+	n->replaced &= has_slot_of_another(s, n);
+	if (!n->settles_at && !n->replaced)
 		late_settle(s, n->id);	/* of the machine before its restart */
 	if (n->k.killed || n->left) {
 		if (kernel_in_flight(&n->k))
@@ -489,6 +524,7 @@ static void cut_off(struct sim *s, uint32_t id)
 
 	cluster_power_off(s, n);
 	late_settle(s, n->id);
+	n->replaced = false;
 	s->stats[STAT_FENCED]++;
 }
 
@@ -548,7 +584,7 @@ bool cluster_fence_ends(struct sim *s, const struct act *a)
 	return true;
 }
 
-/* Has this machine, which counts as another one since it lost its identity, another kernel by now than any that has a slot, and nothing else of it left? */
+/* Has this machine, which is another one or counts as one since it lost its identity, another kernel by now than any that has a slot, and nothing else of it left? */
 static bool began_anew(const struct node *n, const struct node *machine)
 {
 	static struct ddr_sm_status st;
@@ -576,18 +612,20 @@ bool cluster_waits_for_operator(const struct node *n)
 }
 
 /*
- * The operator sees that a node is another machine than the one that has its slot. Here it is the same machine: so it need not be cut off, and if it were, two
- * nodes would have no quorum, and would forget what was typed together with the rest of what they know.
+ * The operator sees that a node is another machine than the one that has its slot. That one is off: real daemons have lost their identity, and their machine has
+ * booted since; else it was replaced. So the new one need not be cut off, and if it were, two nodes would have no quorum, and would forget what was typed
+ * together with the rest of what they know.
  */
 static bool knows_stranger(struct sim *s, struct node *n, uint32_t nid)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_FENCE_ACK, .node = nid };
-	const struct node *machine = cluster_machine(s, nid);
+	struct node *machine = &s->node[cluster_machine(s, nid)->id - 1];
 
 	if (!began_anew(n, machine))
 		return false;
-	sim_trace(s, "node %u: the operator knows that node %u was rebooted", n->id, machine->id);
+	sim_trace(s, "node %u: the operator knows that what node %u was before is off", n->id, machine->id);
 	late_settle(s, machine->id);
+	machine->replaced = false;
 	node_step(s, n, &in);
 	return true;
 }

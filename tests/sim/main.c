@@ -79,9 +79,9 @@ static bool run(struct sim *s, const struct options *o)
 		       (unsigned long long)stats[STAT_CLEARS], (unsigned long long)stats[STAT_ERRORS], (unsigned long long)stats[STAT_SUSPECT],
 		       (unsigned long long)stats[STAT_GROWN], (unsigned long long)stats[STAT_FULL]);
 	if (o->nodes > 1)
-		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, machines that came back under another id %llu, nodes joined %llu, evicted %llu, "
+		printf("  nodes died %llu, networks split or healed %llu, fenced %llu, slots recovered %llu, machines that came back under another id %llu, that were replaced %llu, nodes joined %llu, evicted %llu, "
 		       "left %llu, messages %llu, gave up (rule 4) %llu, ended early %llu\n", (unsigned long long)stats[STAT_DEATHS], (unsigned long long)stats[STAT_SPLITS],
-		       (unsigned long long)stats[STAT_FENCED], (unsigned long long)stats[STAT_RECOVERED], (unsigned long long)stats[STAT_RENAMED],
+		       (unsigned long long)stats[STAT_FENCED], (unsigned long long)stats[STAT_RECOVERED], (unsigned long long)stats[STAT_RENAMED], (unsigned long long)stats[STAT_REPLACED],
 		       (unsigned long long)stats[STAT_JOINED], (unsigned long long)stats[STAT_EVICTED],
 		       (unsigned long long)stats[STAT_LEFT], (unsigned long long)stats[STAT_MESSAGES],
 		       (unsigned long long)stats[STAT_GAVE_UP], (unsigned long long)stats[STAT_ABANDONED]);

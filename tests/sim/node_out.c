@@ -73,6 +73,7 @@ void node_event_out(struct sim *s, struct node *n, const struct ddr_output *out)
 		return;
 	case DDR_EV_NODE_JOINED:
 		s->stats[STAT_JOINED] += out->b == n->nid;
+		s->node[cluster_machine(s, (uint32_t)out->b)->id - 1].replaced = false;	/* the slot is its own now */
 		return;
 	case DDR_EV_NODE_RECOVERED:
 		s->stats[STAT_RECOVERED]++;

@@ -152,6 +152,7 @@ void node_start(struct sim *s, struct node *n)
 	check_newest_owners(s, &n->owners);
 	cfg.owners = &n->owners;
 	cfg.machine[0] = (uint8_t)n->id;
+	cfg.machine[1] = n->hardware;
 	cfg.name = "node";
 	cfg.cluster = s->cluster;
 	cfg.several = s->n_nodes > 1;

@@ -425,12 +425,13 @@ static bool stays_away(const struct sim *s)
 	return copied && up;
 }
 
-/* In every fourth seed, so that the others stay as they are, machines come back under another id (note 41). */
+/* In every fourth seed, so that the others stay as they are, machines come back under another id (note 41), and in another fourth they are replaced (note 24). */
 static void power_on(struct sim *s, struct node *n)
 {
 	struct act a = act_of(ACT_POWER_ON, n);
 
 	a.arg[0] = s->seed % 4 == 2 && cluster_may_rename(s, n) && sim_chance(s, 2);
+	a.arg[1] = s->seed % 4 == 3 && cluster_may_replace(s, n) && sim_chance(s, 2);
 	sim_act(s, a);
 }
 
@@ -549,7 +550,7 @@ void cluster_calm(struct sim *s)
 		if (s->event == limit)
 			sim_violation(s, "liveness: it does not come to rest");
 		if (!n->up && !n->lasting)
-			cluster_power_on(s, n, false);
+			cluster_power_on(s, n, false, false);
 		else if (cluster_waits_for_operator(n) && sim_chance(s, 200) && cluster_operator_fences(s, n))
 			continue;
 		else if (s->fencing ? cluster_fence_event(s) : (sim_chance(s, 200) && (cluster_operator_fences(s, n), true)))

@@ -275,6 +275,8 @@ struct node {
 	uint32_t id;			/* of the machine */
 	uint32_t nid;			/* its id in the cluster, which may change when it boots (not of real daemons) */
 	uint64_t settles_at;		/* ms: it booted under another id, and what it had sent before ends no later; 0: that has ended, or ends at its next start */
+	uint8_t hardware;		/* another machine has had its name and id since: so many (not of real daemons) */
+	bool replaced;			/* what the one before had sent may still land, and nobody has said yet that it is off */
 	struct ddr_sm *sm;		/* NULL: the daemon is down */
 	struct kernel k;
 	struct io io[SIM_MAX_IO];
@@ -499,7 +501,7 @@ struct truth {
 
 enum { STAT_WRITES, STAT_FLUSHES, STAT_CRASHES, STAT_KILLS, STAT_FAULTS, STAT_JOBS, STAT_CLEARS, STAT_SUSPECT, STAT_ERRORS, STAT_CANCELS,
 	STAT_DEATHS, STAT_SPLITS, STAT_FENCED, STAT_RECOVERED, STAT_JOINED, STAT_EVICTED, STAT_LEFT, STAT_MESSAGES, STAT_LATE, STAT_STEERED, STAT_GAVE_UP, STAT_ABANDONED, STAT_GROWN, STAT_FULL,
-	STAT_SILENCES, STAT_OWED, STAT_RENAMED, STATS };
+	STAT_SILENCES, STAT_OWED, STAT_RENAMED, STAT_REPLACED, STATS };
 
 struct sim {
 	uint64_t seed, rng, event, events;
@@ -722,11 +724,12 @@ void cluster_flap(struct sim *s);		/* a new ring of the same nodes */
 bool cluster_parts(struct sim *s, uint64_t parts);	/* the part of each node: 4 bits */
 bool cluster_corosync(struct sim *s, struct node *n, bool ends);	/* it ends on the node, or comes back */
 void cluster_power_off(struct sim *s, struct node *n);
-bool cluster_power_on(struct sim *s, struct node *n, bool renamed);	/* @renamed: with another id in the cluster */
+bool cluster_power_on(struct sim *s, struct node *n, bool renamed, bool another);	/* @renamed: with another id in the cluster; @another: another machine with this one's id */
 /* Whose id in the cluster that is, or was. */
 const struct node *cluster_machine(const struct sim *s, uint32_t nid);
 /* May it boot under another id? Only one slot at a time is one of an id that nobody has: else no node might be left to free one. */
 bool cluster_may_rename(const struct sim *s, const struct node *n);
+bool cluster_may_replace(const struct sim *s, const struct node *n);	/* by another machine with its id */
 /* Time has passed: what renamed machines had sent has ended. */
 void cluster_settles(struct sim *s);
 void cluster_blackout(struct sim *s);

@@ -203,7 +203,7 @@ static bool act_do(struct sim *s, const struct act *a)
 		n->crash_after = n->sm ? (int)a->arg[0] : n->crash_after;
 		return true;
 	case ACT_POWER_OFF: return power_off(s, n);
-	case ACT_POWER_ON: return s->cluster && cluster_power_on(s, n, a->arg[0]);
+	case ACT_POWER_ON: return s->cluster && cluster_power_on(s, n, a->arg[0], a->arg[1]);
 	case ACT_BLACKOUT:
 		cluster_blackout(s);
 		return true;

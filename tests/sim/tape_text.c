@@ -20,7 +20,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "kill", ACT_KILL, 0, { NULL } },
 	{ "kill-soon", ACT_KILL_SOON, 0, { "outputs" } },
 	{ "power-off", ACT_POWER_OFF, 0, { NULL } },
-	{ "power-on", ACT_POWER_ON, 0, { "renamed" } },		/* with another id in the cluster, if that may be */
+	{ "power-on", ACT_POWER_ON, 0, { "renamed", "another" } },		/* with another id in the cluster, if that may be; another machine with the id of this one */
 	{ "blackout", ACT_BLACKOUT, 0, { NULL } },
 	{ "network", ACT_NETWORK, 0, { "parts" } },			/* hexadecimal: the part of node 1 is the last digit */
 	{ "together", ACT_TOGETHER, 0, { "begin" } },

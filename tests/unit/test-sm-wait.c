@@ -764,7 +764,7 @@ static void every_wait_has_a_text(void **state)
 {
 	(void)state;
 	assert_null(ddr_sm_wait_text(DDR_SM_WAIT_NOTHING));
-	for (int i = DDR_SM_WAIT_NOTHING + 1; i <= DDR_SM_WAIT_TOLD_NEXT; i++) {
+	for (int i = DDR_SM_WAIT_NOTHING + 1; i <= DDR_SM_WAIT_TOLD_STRANGER; i++) {
 		assert_non_null(ddr_sm_wait_text((enum ddr_sm_wait)i));
 		for (int j = DDR_SM_WAIT_NOTHING + 1; j < i; j++)
 			assert_string_not_equal(ddr_sm_wait_text((enum ddr_sm_wait)i), ddr_sm_wait_text((enum ddr_sm_wait)j));
