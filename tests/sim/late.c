@@ -67,6 +67,15 @@ bool late_ends(struct sim *s, uint32_t i, bool lands)
 	return true;
 }
 
+/*
+ * Does what a machine has sent wait until somebody has made sure that it is off? Always, where another machine has its id; and mostly, where one may be about to
+ * get it.
+ */
+static bool is_kept(struct sim *s, const struct node *n)
+{
+	return n->replaced || (cluster_replaces(s) && !n->up && !sim_chance(s, 16));
+}
+
 bool late_event(struct sim *s)
 {
 	struct act a = act_of(ACT_LATE, NULL);
@@ -75,6 +84,8 @@ bool late_event(struct sim *s)
 		return false;
 	a.arg[0] = sim_rand(s, s->n_late);
 	a.arg[1] = sim_chance(s, 2);
+	if (is_kept(s, &s->node[s->late[a.arg[0]].node - 1]))
+		return false;
 	return sim_act(s, a);
 }
 

@@ -425,13 +425,13 @@ static bool stays_away(const struct sim *s)
 	return copied && up;
 }
 
-/* In every fourth seed, so that the others stay as they are, machines come back under another id (note 41), and in another fourth they are replaced (note 24). */
+/* In every fourth seed, so that the others stay as they are, machines come back under another id (note 41). */
 static void power_on(struct sim *s, struct node *n)
 {
 	struct act a = act_of(ACT_POWER_ON, n);
 
 	a.arg[0] = s->seed % 4 == 2 && cluster_may_rename(s, n) && sim_chance(s, 2);
-	a.arg[1] = s->seed % 4 == 3 && cluster_may_replace(s, n) && sim_chance(s, 2);
+	a.arg[1] = cluster_replaces(s) && cluster_may_replace(s, n) && sim_chance(s, 2);
 	sim_act(s, a);
 }
 

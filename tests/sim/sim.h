@@ -729,6 +729,7 @@ bool cluster_power_on(struct sim *s, struct node *n, bool renamed, bool another)
 const struct node *cluster_machine(const struct sim *s, uint32_t nid);
 /* May it boot under another id? Only one slot at a time is one of an id that nobody has: else no node might be left to free one. */
 bool cluster_may_rename(const struct sim *s, const struct node *n);
+bool cluster_replaces(const struct sim *s);
 bool cluster_may_replace(const struct sim *s, const struct node *n);	/* by another machine with its id */
 /* Time has passed: what renamed machines had sent has ended. */
 void cluster_settles(struct sim *s);
