@@ -71,8 +71,8 @@ enum ddr_start_answer ddr_order_start(struct ddr_sm_shared *s, const struct ddr_
 	/* what it says now does not show what its kernel did while it said nothing: it waits until it is fenced (note 30) */
 	if (n->excluded)
 		return DDR_START_LATER;
-	/* another machine with its id does not show what that one does (note 24) */
-	if (ddr_shared_stranger_begins(s, n->id, msg->start.machine, msg->start.boot_id, msg->start.cookie))
+	/* another machine with its id does not show what that one does (note 24), unless the operator says that nobody else uses the disks */
+	if (!(msg->start.flags & DDR_START_ADOPT) && ddr_shared_stranger_begins(s, n->id, msg->start.machine, msg->start.boot_id, msg->start.cookie))
 		return DDR_START_LATER;
 	if (news->why)
 		return DDR_START_REFUSED;

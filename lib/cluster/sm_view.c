@@ -283,7 +283,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	if (sm->own.c.leave_wanted || ddr_sm_excluded(sm, sm->node) || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
 		return;
 	if (!ddr_sm_grow_may_start(sm) || ddr_sm_slot_comes(sm) ||
-	    ddr_shared_stranger_begins(&sm->shared, sm->node, sm->own.machine, sm->kernel.boot_id, sm->kernel.cookie))
+	    (!sm->own.adopt && ddr_shared_stranger_begins(&sm->shared, sm->node, sm->own.machine, sm->kernel.boot_id, sm->kernel.cookie)))
 		return;
 	msg.start.time = sm->wall;
 	memcpy(msg.start.machine, sm->own.machine, sizeof(msg.start.machine));

@@ -27,8 +27,8 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 	case DDR_SM_WAIT_BACK:
 		return "is lost, but its machine is back under another node id: its regions wait until ddraidd there says that nothing of that time is left";
 	case DDR_SM_WAIT_STRANGER:
-		return "is another machine now than the one that has its slot and may still write. No fence_command is called, since it could reset the new "
-		       "machine. If the old one is powered off (or if this is the same one, rebooted without its identity file), type ddraid fence-ack";
+		return "is another machine than the one that has its slot and may still write. Neither is fenced: that could hit the wrong one. If the old one is "
+		       "powered off (or this is the same one, rebooted without its identity file), type ddraid fence-ack";
 	case DDR_SM_WAIT_QUORUM:
 		return "no quorum: I/O is frozen until more nodes of the cluster are up";
 	case DDR_SM_WAIT_VIEW:
@@ -43,8 +43,8 @@ const char *ddr_sm_wait_text(enum ddr_sm_wait wait)
 		return "fencing failed on every node that can; it is tried again after a pause of up to 60 s. If that does not help, make sure that the "
 		       "node is powered off, then type ddraid fence-ack";
 	case DDR_SM_WAIT_TOLD_STRANGER:
-		return "another machine has its node id now, and waits, since the old one may still write. No fence_command is called: it could reset the new "
-		       "machine. If the old one is powered off, type ddraid fence-ack";
+		return "another machine has its node id now and waits, since the old one may still write. Neither is fenced: that could hit the wrong one. If the "
+		       "old one is powered off, type ddraid fence-ack";
 	}
 	return NULL;
 }

@@ -350,6 +350,32 @@ static void the_old_machine_ends_it(void **state)
 	down(c);
 }
 
+/* The array was another cluster's, and one of its nodes had the id of the one that adopts it. */
+static void an_adoption_ends_it(void **state)
+{
+	struct cx *c = made(true);
+
+	(void)state;
+	c->node[AT].cfg.several = true;
+	cx_start(c, AT, 0, 0);
+	ddr_sm_set_cluster(c->node[AT].sm, (const uint8_t[16]){ 7 });
+	cx_view(c, 1u << AT, 1u << AT, true);
+	cx_settle(c);
+	assert_int_equal(owner(c, LOST), 0xa1);
+	cx_kill(c, AT);
+	cx_forget(c);
+	c->node[AT].cfg.machine[0] = 0xb0;
+	c->node[AT].cookie = 99;
+	c->node[AT].cfg.adopt = true;
+	cx_start(c, AT, 0, 0);
+	ddr_sm_set_cluster(c->node[AT].sm, (const uint8_t[16]){ 8 });
+	cx_view(c, 1u << AT, 1u << AT, true);
+	cx_settle(c);
+	serves(c);
+	assert_int_equal(c->owners.cluster[0], 8);
+	down(c);
+}
+
 /* ---- no stranger -------------------------------------------------------------------- */
 
 /* Its identity was lost while its kernel ran: that is the very instance that has the slot. */
@@ -418,6 +444,7 @@ int main(void)
 		cmocka_unit_test(without_it_the_lost_one_is_fenced),
 		cmocka_unit_test(the_operators_word_ends_it),
 		cmocka_unit_test(the_old_machine_ends_it),
+		cmocka_unit_test(an_adoption_ends_it),
 		cmocka_unit_test(its_kernel_shows_who_it_is),
 		cmocka_unit_test(a_clean_stop_leaves_nothing_to_wait_for),
 		cmocka_unit_test(who_may_be_the_same_begins),
