@@ -6,7 +6,8 @@
  * may be called for it, since its name is that of a machine that runs. But it knows what no agent can know: that its kernel has no such instance. It says so
  * in GONE; all judge that alike, by the owners of the slots that they share, and the slot is recovered and freed without fencing.
  *
- * Must never: tell it while a kernel of before runs here, or what that kernel or an earlier daemon had begun may still land.
+ * Must never: tell it while a kernel of before runs here, or what that kernel or an earlier daemon had begun may still land; tell it of another machine, of
+ * which this one is a copy.
  */
 #include "lib/math/uuid.h"
 #include "sm_int.h"
@@ -20,10 +21,21 @@ static bool knows(const struct ddr_sm *sm)
 	return sm->kernel.state == DDR_K_ATTACHED && !sm->own.left_over && ddr_sm_time(sm, sm->own.booted_ms + ddr_sm_settle_ms(sm));
 }
 
+/*
+ * A machine that gets another node id keeps its name. A copy that neither /etc/machine-id nor the firmware tells apart (note 24) has a node id and a name of
+ * its own: what runs under the other name may be the machine that it was made from. So the old name needs a proof of death.
+ */
+static bool bears_its_name(const struct ddr_sm *sm, const struct ddr_sm_node *n)
+{
+	const char *name = ddr_shared_owner_name(&sm->shared, n->id);
+
+	return !*name || !*sm->own.name || memcmp(name, sm->own.name, sizeof(sm->own.name)) == 0;
+}
+
 /* Its own slot this node gets by its START, unless a verdict has excluded it: then no START counts. */
 static bool is_gone(const struct ddr_sm *sm, const struct ddr_sm_node *n)
 {
-	return n->lost && (n->id != sm->node || n->excluded) &&
+	return n->lost && (n->id != sm->node || n->excluded) && bears_its_name(sm, n) &&
 	       ddr_shared_owner_gone(&sm->shared, n->id, sm->own.machine, sm->kernel.boot_id, sm->kernel.cookie);
 }
 

@@ -75,6 +75,8 @@ bool ddr_shared_owner_is(const struct ddr_sm_shared *s, const uint8_t boot_id[16
  * with which.
  */
 bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie);
+/* Of the owner of the node's slot, or of the one that it claims: DDR_NODE_NAME bytes. "": it is not known. */
+const char *ddr_shared_owner_name(const struct ddr_sm_shared *s, uint32_t node);
 /* Is the owner of the node's slot, or of the one that it claims, this machine, and not known to be dead? */
 bool ddr_shared_owner_machine(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16]);
 /*

@@ -157,6 +157,13 @@ bool ddr_shared_owner_machine(const struct ddr_sm_shared *s, uint32_t node, cons
 	return o && o->state == DDR_SLOT_OWNED && !ddr_uuid_is_zero(machine) && memcmp(o->machine, machine, sizeof(o->machine)) == 0;
 }
 
+const char *ddr_shared_owner_name(const struct ddr_sm_shared *s, uint32_t node)
+{
+	const struct ddr_sm_owner *o = owner_of(s, node);
+
+	return o ? (const char *)o->name : "";
+}
+
 bool ddr_shared_owner_gone(const struct ddr_sm_shared *s, uint32_t node, const uint8_t machine[16], const uint8_t boot_id[16], uint64_t cookie)
 {
 	const struct ddr_sm_owner *o = owner_of(s, node);

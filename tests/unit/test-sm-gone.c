@@ -30,10 +30,8 @@ static struct cx *make(uint32_t slots)
 }
 
 /* The nodes of @mask take part, and the old one has marked region 1. */
-static struct cx *up(uint32_t mask, uint32_t slots)
+static void take_part(struct cx *c, uint32_t mask)
 {
-	struct cx *c = make(slots);
-
 	for (uint32_t i = 0; i < CX_NODES; i++)
 		if (mask >> i & 1)
 			cx_start(c, i, 0, 0);
@@ -44,6 +42,13 @@ static struct cx *up(uint32_t mask, uint32_t slots)
 	cx_record(c, OLD - 1, (struct ddr_rec){ .type = DDR_K_LOCK, .seq = 3, .start = 1, .count = 1 });
 	cx_settle(c);
 	assert_true(cx_find(&c->node[OLD - 1], DDR_OUT_KERNEL, DDR_U_GRANT) >= 0);
+}
+
+static struct cx *up(uint32_t mask, uint32_t slots)
+{
+	struct cx *c = make(slots);
+
+	take_part(c, mask);
 	return c;
 }
 
@@ -192,7 +197,39 @@ static void who_was_excluded_is_back(void **state)
 	down(c);
 }
 
+/* Only the node id was changed in the list of nodes. */
+static void it_bears_the_name_of_then(void **state)
+{
+	struct cx *c = make(CX_SLOTS);
+
+	(void)state;
+	c->node[OLD - 1].cfg.name = c->node[BACK - 1].cfg.name = "n2";
+	take_part(c, 7);
+	is_back(c, 5);
+	assert_int_equal(said_gone(&c->node[BACK - 1]), 1);
+	assert_false(was_fenced(c) || owns(c, OLD));
+	down(c);
+}
+
 /* ---- it is not ---------------------------------------------------------------------- */
+
+/* A copy of the machine, and nothing else tells them apart. What it is a copy of may be cut off just now, and write. */
+static void a_copy_has_a_name_of_its_own(void **state)
+{
+	struct cx *c = make(CX_SLOTS);
+
+	(void)state;
+	c->node[OLD - 1].cfg.name = "n2";
+	c->node[BACK - 1].cfg.name = "n4";
+	take_part(c, 7);
+	is_back(c, 5);
+	cx_tick(c, 20000);
+	assert_int_equal(said_gone(&c->node[BACK - 1]), 0);
+	assert_true(is_lost(&c->node[0], OLD) && owns(c, OLD));
+	cx_tick(c, 20000);
+	assert_true(was_fenced(c));
+	down(c);
+}
 
 /* Its node id was changed, and nothing else: the kernel that has marked the region runs. */
 static void its_kernel_holds_the_instance(void **state)
@@ -379,6 +416,8 @@ int main(void)
 		cmocka_unit_test(where_nobody_could_free_one_it_does_not_wait),
 		cmocka_unit_test(a_state_from_the_disks_knows_it_too),
 		cmocka_unit_test(who_was_excluded_is_back),
+		cmocka_unit_test(it_bears_the_name_of_then),
+		cmocka_unit_test(a_copy_has_a_name_of_its_own),
 		cmocka_unit_test(its_kernel_holds_the_instance),
 		cmocka_unit_test(what_it_had_on_its_way_has_not_settled),
 		cmocka_unit_test(a_dead_daemon_has_left_something_over),
