@@ -73,7 +73,7 @@ part_valgrind() { # one test for each program
 	done
 	programs+=" tests/scenarios/run"
 	# shellcheck disable=SC2086
-	make -C "$build" -j"$(nproc)" $programs || return 1
+	make -C "$build" -j"$(nproc)" $programs tests/sim/ddrsim-daemon || return 1
 	for name in $programs; do
 		echo "== $name"
 		if (cd "$build" && srcdir=$top valgrind -q --leak-check=full --errors-for-leak-kinds=definite,possible \

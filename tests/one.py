@@ -45,7 +45,8 @@ class Test:
         if self.kind in ("program", "case"):
             return "programs " + self.how["program"]
         if self.kind == "scenario":
-            return "programs tests/scenarios/run"
+            real = " daemons=1\n" in (TOP / self.how["file"]).read_text()
+            return "programs tests/scenarios/run" + (" tests/sim/ddrsim-daemon" if real else "")
         if self.kind == "mutation":
             return "programs"
         if self.kind in ("drill", "kernel mutation"):

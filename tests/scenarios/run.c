@@ -16,7 +16,7 @@
  * begins with "N:" is for node N, any other for all nodes that are up, one after the other; answers begin with the node.
  *
  * A file whose first command is "> sim" is a schedule of the simulator, with its disks, kernels and rules (tests/sim/tape_text.c): what
- * `ddrsim` made of a seed that failed. It has no answers; a rule that is broken fails it.
+ * `ddrsim` made of a seed that failed. It has no answers; a rule that is broken fails it. With daemons=1 there, the simulator with real daemons runs it.
  *
  * Whatever the answers are, some must be among them, or must never be:
  *	never [N:] TEXT			from now on no answer (of node N) contains the text; without a text: forgets what must never be
@@ -65,6 +65,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "expect.h"
 #include "tests/sim/tape.h"
@@ -652,15 +654,31 @@ static void complain(const char *want, const char *got)
 	       (int)strcspn(got, "\n"), got);
 }
 
-/* Is its first command "sim"? */
-static bool is_schedule(FILE *f)
+/* Is its first command "sim"? @real: with real daemons. */
+static bool is_schedule(FILE *f, bool *real)
 {
 	char line[512] = "";
 
 	while (line[0] != '>' && fgets(line, sizeof(line), f))
 		;
 	rewind(f);
+	*real = strstr(line, " daemons=1\n");
 	return strncmp(line, "> sim ", 6) == 0;
+}
+
+static char daemons[4096];	/* the simulator with real daemons, which is built beside this program */
+
+static bool run_daemons(const char *path)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		execl(daemons, daemons, "--run", path, (char *)NULL);
+		perror(daemons);
+		_exit(127);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Is what was expected broken if, and only if, it is known to be? */
@@ -682,15 +700,15 @@ static bool run_file(const char *path, bool rewrite)
 {
 	FILE *f = fopen(path, "r");
 	char *want, *got;
-	bool same, good;
+	bool same, good, real;
 
 	current = path;
 	if (!f) {
 		fprintf(stderr, "%s: %s\n", path, strerror(errno));
 		exit(2);
 	}
-	if (is_schedule(f)) {
-		same = tape_run_file(f, path, false, false);
+	if (is_schedule(f, &real)) {
+		same = real ? run_daemons(path) : tape_run_file(f, path, false, false);
 		fclose(f);
 		return same;
 	}
@@ -725,6 +743,7 @@ int main(int argc, char **argv)
 	char pattern[4096];
 	glob_t all = { 0 };
 
+	snprintf(daemons, sizeof(daemons), "%.*s../sim/ddrsim-daemon", (int)(strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 - argv[0] : 0), argv[0]);
 	for (int i = 1 + rewrite; i < argc; i++)
 		failed += !run_file(argv[i], rewrite);
 	if (n == 0) {
