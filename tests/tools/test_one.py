@@ -26,6 +26,7 @@ def all_tests():
     ("nonsense_is_survived", "case", "programs tests/unit/test-sm-hostile"),
     ("test-sm-hostile:nonsense_is_survived", "case", "programs tests/unit/test-sm-hostile"),
     ("03-two-nodes", "scenario", "programs tests/scenarios/run"),
+    ("sim-03-table-of-before", "scenario", "programs tests/scenarios/run tests/sim/ddrsim-daemon"),
     ("seed-17", "program", "programs tests/sim/ddrsim"),
     ("test_create.py", "pytest", "stage"),
     ("test_every_shape[3-2]", "pytest", "stage"),

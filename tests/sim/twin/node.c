@@ -65,6 +65,20 @@ bool twin_remembers_newer(const struct proc *p)
 	       (p->known.generation > sb.generation || (p->known.generation == sb.generation && memcmp(p->known.gen_id, sb.gen_id, sizeof(sb.gen_id)) != 0));
 }
 
+/* A table that nothing has used yet was made before members exchanged their roles. Who refuses it says which table is the right one by now. */
+static bool outdated(const struct proc *p)
+{
+	const struct kernel *k = &p->n->k;
+	struct ddr_super sb;
+
+	if (!k->there || k->enabled || !check_newest_super(p->s, &sb))
+		return false;
+	for (uint32_t place = 0; place < p->s->g.roles; place++)
+		if (k->disk[place] < sb.members && sb.member[k->disk[place]].role != place)
+			return true;
+	return false;
+}
+
 /* The operator removes the table, which nothing has used, and starts the array anew. */
 static void starts_anew(struct proc *p)
 {
@@ -96,7 +110,7 @@ static void settle(struct proc *p)
 		twin_orphans(p->s, n);
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && n->wrong_table) {	/* now the right one */
+	if (a && a->state == DDR_ARRAY_REFUSED && (n->wrong_table || outdated(p))) {	/* now the right one */
 		n->wrong_table = 0;
 		starts_anew(p);
 		return;
