@@ -118,9 +118,12 @@ static void settle(struct proc *p)
 	if (sm && twin_remembers_newer(p) && p->known.generation > ddr_sm_super(sm)->generation)
 		sim_violation(p->s, "node %u has seen generation %llu, starts the array from generation %llu, and nobody said --older", n->id,
 			      (unsigned long long)p->known.generation, (unsigned long long)ddr_sm_super(sm)->generation);
-	/* also if the array went on between the operator's look and this start: then the look is repeated */
-	if (a && a->state == DDR_ARRAY_REFUSED && (twin_remembers_newer(p) || (n->newer && n->older))) {
-		n->older = true;
+	/*
+	 * Also if the array went on since it was read, which takes as long as a member hangs: then it is read again. And if it did between the operator's look
+	 * and this start: then the look is repeated.
+	 */
+	if (a && a->state == DDR_ARRAY_REFUSED && (p->remembered || twin_remembers_newer(p) || (n->newer && n->older))) {
+		n->older |= twin_remembers_newer(p);
 		starts_anew(p);
 		return;
 	}
@@ -317,6 +320,7 @@ void node_start(struct sim *s, struct node *n)
 	}
 	n->removed = false;
 	*p = (struct proc){ .s = s, .n = n, .alive = true, .known = p->known, .file = p->file, .ran_ms = s->now, .began_ms = s->now };
+	p->remembered = twin_remembers_newer(p);
 	twin_group_begin(p);
 	for (uint32_t m = 0; m < n->sb.members; m++) {
 		s->disk[m].cut &= ~(1u << (n - s->node));	/* a node that lost its way to a member starts when it is mended */

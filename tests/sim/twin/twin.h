@@ -62,6 +62,7 @@ struct proc {
 	uint32_t absent;		/* members whose devices are not there, since this daemon began */
 	uint32_t late_looks;		/* members with a thread that hangs and was given up */
 	struct ddr_known known;		/* the file of state.h, which outlives it */
+	bool remembered;		/* when it began, that had a generation that the disks did not have */
 	struct ddr_identity_file file;	/* of ident.h, likewise */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
 	bool unheard;			/* since it stood still none of its pulses came back, from number @pulse_due on */
