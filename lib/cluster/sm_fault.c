@@ -25,12 +25,18 @@ void ddr_sm_exchanged(struct ddr_sm *sm, uint32_t member)
 	ddr_sm_report(sm, 1u << member, true);
 }
 
+/* Another disk is at its place now: it gets no requests (daemon/disk/members.h), so none has failed on the member. That it is gone was reported. */
+static bool is_another_disk(const struct ddr_sm *sm, uint32_t member)
+{
+	return sm->own.seen_exchanged >> member & 1;
+}
+
 void ddr_sm_count_error(struct ddr_sm *sm, uint32_t member, bool write)
 {
 	struct ddr_sm_errors *e = &sm->own.errors[member];
 	uint32_t *n = write ? &e->write : &e->read;
 
-	if (*n < UINT32_MAX)
+	if (*n < UINT32_MAX && !is_another_disk(sm, member))
 		(*n)++;
 }
 
@@ -93,7 +99,7 @@ void ddr_sm_job_errors(struct ddr_sm *sm, const struct ddr_sm_job_error *e)
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++) {
 		bool write = e->hard >> m & 1;
 
-		if (!(e->members >> m & 1))
+		if (!(e->members >> m & 1) || is_another_disk(sm, m))
 			continue;
 		ddr_sm_count_error(sm, m, write);
 		ddr_sm_job_event(sm, e, m, !write ? DDR_OP_READ : e->flush >> m & 1 ? DDR_OP_FLUSH : DDR_OP_WRITE,

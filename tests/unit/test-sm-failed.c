@@ -103,6 +103,36 @@ static void a_log_write_that_fails_is_counted(void **state)
 	fx_answer_all_but_jobs(f);
 }
 
+/* The device was found to be another disk, so the rest of the job did not reach it: no error of the member, which may be a good one. */
+static void a_job_on_an_exchanged_disk_is_no_error_of_the_member(void **state)
+{
+	struct fx *f = *state;
+
+	resync(f, 2);
+	fx_step(f, &(struct ddr_input){ .type = DDR_IN_EXCHANGED, .member = 3 });
+	job_fails(f, 1u << 3, 1u << 3, -EBADF);
+	assert_int_equal(fx_event(f, DDR_EV_MEMBER_ERROR), -1);
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(fx_status(f).member_state[3], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_status(f).err_write[3], 0);
+}
+
+/* A mark that was on its way there likewise. */
+static void a_mark_on_an_exchanged_disk_is_no_error_of_the_member(void **state)
+{
+	struct fx *f = *state;
+
+	fx_forget(f);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_lock(f, 3, 1);
+	fx_step(f, &(struct ddr_input){ .type = DDR_IN_EXCHANGED, .member = 2 });
+	fx_done(f, fx_open_io(f, DDR_OUT_LOG_WRITE), 1u << 2, 0, 0);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	assert_int_equal(fx_status(f).member_state[2], DDR_MEMBER_FAULTY);
+	assert_int_equal(fx_status(f).err_write[2], 0);
+}
+
 /* Its cache may be lost, with data that the file system had flushed in other regions. */
 static void a_flush_that_fails_in_a_job_fails_its_member(void **state)
 {
@@ -269,6 +299,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fx_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(the_failed_operation_is_reported), TEST(a_log_write_that_fails_is_counted),
+		TEST(a_job_on_an_exchanged_disk_is_no_error_of_the_member), TEST(a_mark_on_an_exchanged_disk_is_no_error_of_the_member),
 		TEST(a_flush_that_fails_in_a_job_fails_its_member), cmocka_unit_test_setup_teardown(a_flush_that_fails_on_a_needed_member_fails_the_array, setup_spare, fx_teardown),
 		TEST(a_read_that_fails_is_tried_again), TEST(no_node_writes_where_a_failed_write_may_still_land), TEST(a_range_ends_with_the_failed_member_if_the_array_can_lose_it),
 		TEST(a_failed_array_gives_its_ranges_back), TEST(a_read_that_did_not_fit_is_answered), TEST(the_log_does_not_wait_for_a_member_that_hangs),
