@@ -64,6 +64,20 @@ static bool names(const struct sim *s, const struct ddr_super *sb, const struct 
 	return false;
 }
 
+/* Do the disks name it, other than as one that was fenced or acknowledged? Its slot is not waited for then, and a new kernel there is not known yet. */
+static bool is_named(const struct sim *s, const struct node *n)
+{
+	const struct ddr_owners *owners = check_owners_now(s);
+	struct ddr_super sb;
+
+	if (!check_newest_super(s, &sb))
+		return true;
+	for (uint32_t i = 0; i < s->sb0.slots; i++)
+		if (sb.slot_node[i] == n->nid)
+			return !owners || !ddr_super_has_owners(&sb) || owners->slot[i].state != DDR_SLOT_FENCED;
+	return false;
+}
+
 /* The superblocks that the node writes free its slot: as soon as one of them has landed, no disk that counts names the node. */
 static bool frees_its_slot(const struct sim *s, const struct io *io, const struct node *n)
 {
@@ -77,13 +91,13 @@ static bool frees_its_slot(const struct sim *s, const struct io *io, const struc
 }
 
 /*
- * A node that owns no slot yet, or none any more: no disk names it until the superblocks that it writes have landed, or from the first of them on.
+ * A node that owns no slot yet, or none any more, or one that is that of a dead one still: no disk names it until the superblocks that it writes have landed,
+ * or from the first of them on.
  * That is a documented limit (doc/protocol.md), so they always land.
  */
 void node_first_write_lands(struct sim *s, struct node *n)
 {
-	struct ddr_super sb;
-	bool named = !check_newest_super(s, &sb) || names(s, &sb, n);
+	bool named = is_named(s, n);
 
 	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++) {
 		if (!io->used || io->type != DDR_OUT_SB_WRITE || (named && !frees_its_slot(s, io, n)))
@@ -195,6 +209,7 @@ void node_io_submit(struct sim *s, struct node *n, const struct ddr_output *out)
 	io->fits = out->fix & DDR_FIX_FITS;
 	io->unread = 0;
 	io->misled = false;
+	io->wrong_from = 0;
 	io->strict = out->strict;
 	io->unlocked = out->unlocked;
 	for (uint32_t m = 0; m < ddr_sm_super(n->sm)->members; m++)
