@@ -57,7 +57,7 @@ static const char *check_regions(const struct ddr_sm *sm)
 			return "a dirty mark counts as a repair's alone, but stands for more";
 		if (sm->own.look[w] & (~mark | sm->own.resync[w]))
 			return "a region is queued for a check, but is being resynced or is not marked dirty";
-		if (sm->own.clr[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | sm->own.look[w]))
+		if (sm->own.clr[w] & (~mark | sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | (sm->own.look[w] & sm->own.rep[w])))
 			return "a region is being cleared that must stay marked dirty";
 		if (sm->own.batch == DDR_B_IDLE && sm->own.clr[w])
 			return "a region belongs to a batch that does not exist";

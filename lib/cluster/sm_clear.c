@@ -7,6 +7,9 @@
  * succeeded on all members; the map says, durably, that the region was written (and,
  * while a member is missing, that it was written since); only then the mark is removed from the
  * log. A region that is requested meanwhile stays marked.
+ *
+ * A repair in a region that was interrupted keeps its mark until all members are back. If the region was written meanwhile, its mark would count as one of
+ * these writes, and a crash would leave the region suspect. So it goes the same way, and at its end is one of a repair only again.
  */
 #include "sm_int.h"
 
@@ -119,13 +122,21 @@ void ddr_sm_flush_pump(struct ddr_sm *sm)
 
 /* ---- batches ---------------------------------------------------------------- */
 
+/* Regions whose marks stand for no write any more, and for more than what has to wait. */
+static uint64_t to_clear(const struct ddr_sm *sm, uint64_t w)
+{
+	uint64_t waits = sm->own.look[w] & (ddr_sm_degraded(sm) ? sm->own.rep[w] : UINT64_MAX);
+
+	return sm->own.mark[w] & ~(sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | waits);
+}
+
 static void batch_begin(struct ddr_sm *sm)
 {
 	uint64_t any = 0;
 
 	sm->own.clear_scan = false;
 	for (uint64_t w = 0; w < sm->own.words; w++) {
-		sm->own.clr[w] = sm->own.mark[w] & ~(sm->own.granted[w] | sm->own.resync[w] | sm->own.want[w] | sm->own.work[w] | sm->own.look[w]);
+		sm->own.clr[w] = to_clear(sm, w);
 		any |= sm->own.clr[w];
 	}
 	if (!any)
@@ -163,7 +174,7 @@ static void batch_clear(struct ddr_sm *sm)
 			uint64_t r = w * 64 + (uint64_t)__builtin_ctzll(sm->own.clr[w]);
 
 			ddr_bit_clear(sm->own.clr, r);
-			ddr_sm_unmark(sm, r);
+			(ddr_bit(sm->own.look, r) ? ddr_sm_mark_only_repair : ddr_sm_unmark)(sm, r);
 		}
 	sm->own.batch = DDR_B_IDLE;
 	sm->own.sync_scan = true;
@@ -179,6 +190,7 @@ void ddr_sm_batch_mapped(struct ddr_sm *sm)
 void ddr_sm_batch_members(struct ddr_sm *sm)
 {
 	sm->own.batch_at = 0;
+	sm->own.clear_scan = true;	/* repairs wait from now on */
 }
 
 /*

@@ -56,6 +56,7 @@ void ddr_sm_look_drop(struct ddr_sm *sm, uint64_t region)
 	if (!ddr_bit(sm->own.look, region))
 		return;
 	ddr_bit_clear(sm->own.look, region);
+	ddr_bit_clear(sm->own.clr, region);	/* whatever follows needs its mark */
 	sm->own.n_look--;
 }
 
@@ -90,6 +91,13 @@ void ddr_sm_need_resync(struct ddr_sm *sm, uint64_t region)
 	sm->kernel.status = true;
 	sm->again = true;
 	ddr_sm_bits_changed(sm, region);
+}
+
+void ddr_sm_mark_only_repair(struct ddr_sm *sm, uint64_t region)
+{
+	ddr_bit_set(sm->own.rep, region);
+	ddr_sm_log_of(sm, region)->dirty = true;
+	sm->again = true;
 }
 
 uint64_t ddr_sm_marks(const struct ddr_sm *sm)

@@ -278,6 +278,8 @@ uint64_t ddr_sm_kernel_regions(const struct ddr_sm *sm);
 void ddr_sm_mark(struct ddr_sm *sm, uint64_t region);
 /* Marks the region for a repair: the log records that until one of our writers, or a resync, needs the mark as well. */
 void ddr_sm_mark_repair(struct ddr_sm *sm, uint64_t region);
+/* The writes that its mark stood for have ended, and are flushed and in the map: from now on it is one of the repair that waits (ddr_sm_look()). */
+void ddr_sm_mark_only_repair(struct ddr_sm *sm, uint64_t region);
 /* Is the mark durable on all members in sync, with its present purpose? */
 bool ddr_sm_mark_durable(const struct ddr_sm *sm, uint64_t region);
 void ddr_sm_unmark(struct ddr_sm *sm, uint64_t region);

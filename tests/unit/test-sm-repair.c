@@ -250,6 +250,42 @@ static void a_repair_mark_counts_as_dirty_while_degraded(void **state)
 	assert_int_equal(fx_status(f).dirty, 1);
 }
 
+/* A write there needs a mark of its own, and no longer than it lasts: a crash while the region is at rest must leave nothing suspect. */
+static void a_repair_that_waits_has_its_mark_back_after_a_write(void **state)
+{
+	const uint32_t repair[] = { 3 };
+	struct fx *f = *state;
+
+	f->cfg.super = &f->sb;
+	f->sb.member[4].state = DDR_MEMBER_FAULTY;
+	f->sb.member[4].since = 1;
+	begin(f, NULL, 0, repair, 1);
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_lock(f, 3, 1);
+	assert_int_equal(says(f, 3), 'w');
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_closed(f, 3, 1, 0);
+	assert_int_equal(says(f, 3), 'w');	/* not flushed yet */
+	answer(f, DDR_OUT_FLUSH);
+	assert_int_equal(says(f, 3), 'w');	/* nor in the map */
+	answer(f, DDR_OUT_MAP_WRITE);
+	assert_int_equal(says(f, 3), 'r');
+	f->answers = FX_ALL;
+	fx_settle(f);
+	fx_tick(f, 10000);
+	assert_int_equal(says(f, 3), 'r');
+	assert_int_equal(fx_status(f).dirty, 1);
+	assert_int_equal(fx_status(f).granted, 0);
+	f->answers = FX_MSG | FX_KERNEL;
+	fx_lock(f, 3, 1);
+	assert_int_equal(says(f, 3), 'w');
+	answer(f, DDR_OUT_LOG_WRITE);
+	fx_closed(f, 3, 1, -5);			/* a write failed there: the region is resynced, or suspect */
+	fx_answer_all_but_jobs(f);
+	assert_int_equal(says(f, 3), 'w');
+}
+
 /* The repair starts over if it is interrupted here, too: a clean stop does not make the slot clean. */
 static void a_stop_leaves_the_mark(void **state)
 {
@@ -400,7 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_log_names_a_repair), TEST(a_region_being_written_is_not_logged_as_a_repair), TEST(a_write_to_a_repaired_region_is_marked_on_its_own),
 		TEST(a_repair_mark_in_flight_is_not_enough_for_a_grant), TEST(a_resync_gets_a_mark_of_its_own), TEST(a_repair_cut_short_by_a_crash_is_checked_again),
-		TEST(marks_of_writes_are_resynced), TEST(a_repair_that_recomputes_parity_is_resynced_after_a_crash), TEST(a_repair_mark_counts_as_dirty_while_degraded),
+		TEST(marks_of_writes_are_resynced), TEST(a_repair_that_recomputes_parity_is_resynced_after_a_crash), TEST(a_repair_mark_counts_as_dirty_while_degraded), TEST(a_repair_that_waits_has_its_mark_back_after_a_write),
 		TEST(a_stop_leaves_the_mark), TEST(more_than_a_block_can_name), CLUSTER(a_recovering_node_checks_repairs_again), CLUSTER(a_node_that_cannot_check_a_repair_waits),
 	};
 
