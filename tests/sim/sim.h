@@ -256,6 +256,8 @@ struct io {
 	bool unlocked, strict, fits;	/* fits: a rebuild that compares what it can */
 	uint32_t unread;		/* twin: members of which a read of it failed */
 	bool misled;			/* twin: a rebuild that has read wrong contents */
+	uint32_t wrong_from;		/* twin, + 1: the member that gave it wrong contents of this block, and perhaps gives others the right ones by now; 0: none */
+	uint64_t wrong_block;
 	uint64_t repaired, bad_start, bad_count;
 	uint32_t fixed, full;		/* full: members that had no space */
 	uint64_t start, count, since;

@@ -431,16 +431,21 @@ static struct io *job_at(struct node *n, uint64_t block)
 	return NULL;
 }
 
+static bool reads(const struct sim *s, const struct request *r, uint64_t block, uint64_t which)
+{
+	return which >= block && which < block + r->len / s->sb0.chunk;
+}
+
 /*
- * Does another disk deliver wrong contents there? What a block is without two of its disks, one of which nobody suspects, cannot be told. Only that it does not
- * match can, by a job that has one more than it needs (below).
+ * Does another disk deliver wrong contents there, or did it to this job? What a block is without two of its disks, one of which nobody suspects, cannot be told.
+ * Only that it does not match can, by a job that has one more than it needs (below).
  */
-static bool another_wrong(const struct sim *s, const struct request *r, uint64_t block)
+static bool another_wrong(const struct sim *s, const struct request *r, const struct io *job, uint64_t block)
 {
 	for (uint32_t m = 0; m < s->sb0.members; m++)
-		if (m != r->member && s->disk[m].wrong && s->disk[m].wrong_block >= block && s->disk[m].wrong_block < block + r->len / s->sb0.chunk)
+		if (m != r->member && s->disk[m].wrong && reads(s, r, block, s->disk[m].wrong_block))
 			return true;
-	return false;
+	return job && job->wrong_from && job->wrong_from - 1 != r->member && reads(s, r, block, job->wrong_block);
 }
 
 /* Likewise: the other disks that deliver nothing somewhere there, or did not to this job, or are not asked by it. */
@@ -465,7 +470,7 @@ static int read_data(struct sim *s, struct request *r, uint64_t block)
 	struct disk *d = &s->disk[r->member];
 	const struct io *job = job_at(r->n, block);
 	bool rewritten = job && (job->fixed >> r->member & 1);	/* it is read back: a sector that was rewritten is a good one */
-	bool only = another_wrong(s, r, block) && !(repair_sees(s, job) && !others_fail(s, r, job, job->start, job->count));
+	bool only = another_wrong(s, r, job, block) && !(repair_sees(s, job) && !others_fail(s, r, job, job->start, job->count));
 
 	if ((!only || disk_gone(s, r->n, d)) && node_io_fails(s, r->n, d, FAULT_READ_IO))
 		return -EIO;
@@ -510,7 +515,7 @@ static void read_wrong(struct sim *s, const struct request *r, uint64_t block)
 	struct io *job = job_at(r->n, block);
 	uint8_t *at = (uint8_t *)r->req->buf + (d->wrong_block - block) * s->sb0.chunk;
 
-	if (!d->wrong || d->wrong_block < block || d->wrong_block >= block + r->len / s->sb0.chunk || !job || kernel_asks(s, d->wrong_block) ||
+	if (!d->wrong || !reads(s, r, block, d->wrong_block) || !job || kernel_asks(s, d->wrong_block) ||
 	    !may_be_wrong(s, r, job, d->wrong_block))
 		return;
 	if (job->job == DDR_KA_REBUILD) {
@@ -518,6 +523,8 @@ static void read_wrong(struct sim *s, const struct request *r, uint64_t block)
 		s->truth[d->wrong_block].lost = true;	/* the new chunk may be wrong, and nobody can tell. That its region is suspect is checked where the parity is */
 		sim_trace(s, "a rebuild reads wrong contents of block %llu of member %u", (unsigned long long)d->wrong_block, r->member);
 	}
+	job->wrong_from = r->member + 1;
+	job->wrong_block = d->wrong_block;
 	for (uint32_t i = 0; i < s->sb0.chunk; i++)
 		at[i] = (uint8_t)~at[i];
 }
