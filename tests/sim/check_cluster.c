@@ -282,7 +282,7 @@ void check_owned(struct sim *s, const struct node *n)
 	struct ddr_sm_status st;
 	uint32_t slot;
 
-	if (!n->sm || n->left || !n->k.there || n->k.killed)
+	if (!n->sm || n->left || !n->k.there || n->k.killed || check_hopeless(s))
 		return;
 	slot = check_slot_of(s, n);
 	owners = check_owners_now(s);
