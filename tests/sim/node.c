@@ -339,6 +339,12 @@ bool node_listens(const struct sim *s, const struct node *n, bool quorum)
 	return true;
 }
 
+void node_supers_land(struct sim *s, const struct node *n)
+{
+	(void)s;
+	(void)n;
+}
+
 bool node_stands_still(const struct sim *s, const struct node *n)
 {
 	(void)s;

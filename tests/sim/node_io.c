@@ -107,6 +107,7 @@ void node_first_write_lands(struct sim *s, struct node *n)
 				lands(s, io, m);
 		io->used = false;
 		n->n_io--;
+		node_supers_land(s, n);
 	}
 }
 

@@ -346,6 +346,22 @@ void twin_requests_stop(struct proc *p)
 	}
 }
 
+void node_supers_land(struct sim *s, const struct node *n)
+{
+	for (struct request **at = &requests; *at;) {
+		struct request *r = *at;
+		uint64_t block;
+		uint32_t slot;
+		uint8_t *place;
+		enum area area = area_of(s, &s->disk[r->member], r->offset, &slot, &place, &block);
+
+		if (r->bytes && can_end(r, n) && (area == AREA_SUPER || area == AREA_PAGES))
+			request_ends(s, at);
+		else
+			at = &r->next;
+	}
+}
+
 /* The threads go on before the loop does; what they do then is what aio_threads.c does. */
 void twin_requests_go_on(struct proc *p)
 {
