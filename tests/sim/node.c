@@ -345,6 +345,13 @@ void node_supers_land(struct sim *s, const struct node *n)
 	(void)n;
 }
 
+bool node_held_for_good(const struct sim *s, const struct node *n)
+{
+	(void)s;
+	(void)n;
+	return false;
+}
+
 bool node_stands_still(const struct sim *s, const struct node *n)
 {
 	(void)s;

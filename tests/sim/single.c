@@ -308,6 +308,8 @@ static bool at_rest(const struct sim *s, const struct node *n)
 
 	if (!n->sm)
 		return s->lossy;	/* nothing is left to start from */
+	if (node_held_for_good(s, n))
+		return true;
 	if (s->bus.n || node_io_count(n))
 		return false;
 	ddr_sm_get_status(n->sm, &st);

@@ -48,6 +48,20 @@ void twin_serves(struct proc *p, const char *what)
 		sim_violation(p->s, "rule I3: the daemon of node %u stood still, and %s before it has looked whether another machine has the array", p->n->id, what);
 }
 
+bool node_held_for_good(const struct sim *s, const struct node *n)
+{
+	const struct proc *p = twin_of(s, n);
+	const struct ddr_array *a = p->alive ? twin_array(p) : NULL;
+	const struct ddr_super *sb = n->sm ? ddr_sm_super(n->sm) : NULL;
+
+	if (!s->lossy || !a || !sb || a->broken || !a->look.since_ms)
+		return false;
+	for (uint32_t m = 0; m < sb->members; m++)
+		if ((sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING) && !disk_gone(s, n, &s->disk[m]))
+			return false;
+	return true;
+}
+
 bool node_stands_still(const struct sim *s, const struct node *n)
 {
 	const struct proc *p = twin_of(s, n);
