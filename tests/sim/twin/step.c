@@ -154,6 +154,7 @@ static bool may_be_missing(const struct disk *d, uint32_t m)
 
 	return s->lossy || me->was_refused || d->dead || d->failed || d->cut || d->chosen || me->absent >> m & 1 || d->hangs_until[me->n - s->node] > me->began_ms ||
 	       d->back_at > me->began_ms ||	/* it looked before */
+	       me->n->slow_until[m] > me->began_ms ||	/* likewise: it was a spare then */
 	       twin_pending(me, m);
 }
 
