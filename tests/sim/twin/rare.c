@@ -179,10 +179,26 @@ static bool hidden(struct sim *s, struct node *n, bool is)
 	return change;
 }
 
+/* All nodes look for the disk, or have looked at it, and the array is about to use it again. */
+static bool is_sought(const struct sim *s, uint32_t m)
+{
+	static struct ddr_sm_status st;
+
+	for (const struct node *n = s->node; n < s->node + s->n_nodes; n++) {
+		if (n->sm)
+			ddr_sm_get_status(n->sm, &st);
+		if (n->sm && (st.sought >> m & 1))
+			return true;
+	}
+	return false;
+}
+
+static bool at_rest(const struct sim *s, uint32_t m);
+
 /* Somebody makes a file system on a disk that no array uses any more, or empties it again: then it may be one of the array again. */
 static bool foreign(struct sim *s, const struct node *n, uint32_t m)
 {
-	if (m >= s->sb0.members || (!s->disk[m].foreign && !sim_may_put_back(s, n, m)))
+	if (m >= s->sb0.members || (!s->disk[m].foreign && (!sim_may_put_back(s, n, m) || is_sought(s, m) || !at_rest(s, m))))
 		return false;
 	s->disk[m].foreign = !s->disk[m].foreign;
 	sim_trace(s, "member %u: %s file system", m, s->disk[m].foreign ? "a" : "no");
