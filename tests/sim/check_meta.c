@@ -181,15 +181,20 @@ bool check_marked_everywhere(const struct sim *s, uint64_t region)
 	return false;
 }
 
+uint32_t check_slot_in(const struct ddr_super *sb, const struct node *n)
+{
+	for (uint32_t i = 0; i < sb->slots; i++)
+		if (sb->slot_node[i] == n->nid)
+			return i;
+	return DDR_SM_NO_SLOT;
+}
+
 /* The slot that the newest superblock gives to the node. */
 uint32_t check_slot_of(const struct sim *s, const struct node *n)
 {
 	const struct ddr_super *sb = check_super(s);
 
-	for (uint32_t i = 0; sb && i < sb->slots; i++)
-		if (sb->slot_node[i] == n->nid)
-			return i;
-	return DDR_SM_NO_SLOT;
+	return sb ? check_slot_in(sb, n) : DDR_SM_NO_SLOT;
 }
 
 /* Rule 1: no chunk before the mark is durable on all members in sync. */

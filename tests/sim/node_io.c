@@ -56,26 +56,15 @@ static void lands(struct sim *s, struct io *io, uint32_t m)
 		check_level(s);
 }
 
-static bool names(const struct sim *s, const struct ddr_super *sb, const struct node *n)
-{
-	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (sb->slot_node[i] == n->nid)
-			return true;
-	return false;
-}
-
 /* Do the disks name it, other than as one that was fenced or acknowledged? Its slot is not waited for then, and a new kernel there is not known yet. */
 static bool is_named(const struct sim *s, const struct node *n)
 {
 	const struct ddr_owners *owners = check_owners_now(s);
+	uint32_t slot = check_slot_of(s, n);
 	struct ddr_super sb;
 
-	if (!check_newest_super(s, &sb))
-		return true;
-	for (uint32_t i = 0; i < s->sb0.slots; i++)
-		if (sb.slot_node[i] == n->nid)
-			return !owners || !ddr_super_has_owners(&sb) || owners->slot[i].state != DDR_SLOT_FENCED;
-	return false;
+	return !check_newest_super(s, &sb) ||
+	       (slot != DDR_SM_NO_SLOT && !(owners && ddr_super_has_owners(&sb) && owners->slot[slot].state == DDR_SLOT_FENCED));
 }
 
 /* The superblocks that the node writes free its slot: as soon as one of them has landed, no disk that counts names the node. */
@@ -86,7 +75,7 @@ static bool frees_its_slot(const struct sim *s, const struct io *io, const struc
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		for (unsigned int c = 0; (io->pend >> m & 1) && c < 2; c++)
 			if (ddr_super_decode(io->block[m], c, ddr_super_offset(&s->sb0, c), &sb).code == DDR_FE_OK)
-				return !names(s, &sb, n);
+				return check_slot_in(&sb, n) == DDR_SM_NO_SLOT;
 	return false;
 }
 

@@ -689,6 +689,7 @@ bool check_marked_in(const struct sim *s, uint32_t slot, uint64_t region, bool r
 bool check_any_marked(const struct sim *s);
 bool check_suspect_on(const struct sim *s, uint32_t member, uint64_t region);
 uint32_t check_slot_of(const struct sim *s, const struct node *n);
+uint32_t check_slot_in(const struct ddr_super *sb, const struct node *n);
 uint32_t check_counting(const struct sim *s);
 
 /* ---- check_cluster.c ----------------------------------------------------------- */
