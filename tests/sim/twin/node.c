@@ -486,6 +486,7 @@ static void table_done(struct proc *p, const void *arg)
 
 static void table_ends(struct proc *p, int result)
 {
+	p->n->k.suspended = false;	/* whatever comes of it, the device is resumed */
 	if (result == 0) {
 		p->unseen = true;
 		twin_control_tell(p, DDR_K_RESUMED, 0, 0);
