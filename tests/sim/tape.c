@@ -84,7 +84,7 @@ static bool settle_node(struct sim *s, struct node *n, uint64_t but)
 	}
 	if (!(but & SETTLE_RECORDS))
 		moved |= node_record(s, n) || node_seeks(s, n) || node_resizes(s, n) || node_table(s, n);
-	if (!(but & SETTLE_IO))
+	if (!(but & SETTLE_IO) && !sim_real)	/* the requests of a real daemon are among what node_record() has */
 		moved |= node_io_any(s, n);
 	if (!(but & SETTLE_OPS))
 		moved |= kernel_op_any(s, &n->k);
