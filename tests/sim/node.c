@@ -339,7 +339,7 @@ bool node_listens(const struct sim *s, const struct node *n, bool quorum)
 	return true;
 }
 
-void node_supers_land(struct sim *s, const struct node *n)
+void node_supers_land(struct sim *s, struct node *n)
 {
 	(void)s;
 	(void)n;

@@ -383,7 +383,7 @@ bool node_ends(struct sim *s, struct node *n);	/* in order, and its arrays stay 
 bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error);	/* its next call of that kind */
 bool node_hears(struct sim *s, struct node *n, uint32_t what, uint32_t member);	/* of a block device, from its kernel */
 bool node_rare(struct sim *s, struct node *n, const struct act *a);	/* rare.c */
-void node_supers_land(struct sim *s, const struct node *n);	/* what of its writes of superblocks is on its way */
+void node_supers_land(struct sim *s, struct node *n);	/* what of its writes of superblocks is on its way; and nothing keeps back the rest */
 bool node_held_for_good(const struct sim *s, const struct node *n);	/* it is held after a standstill, until a member shows that no other machine has the array; and none can any more */
 bool node_stands_still(const struct sim *s, const struct node *n);	/* for its kernel and its disks, since it did (rule L8) */
 bool node_holds_back(const struct sim *s, const struct node *n, const struct io *io);	/* it does, or will as soon as it runs; and no disk has any of @io */

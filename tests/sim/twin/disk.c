@@ -346,8 +346,9 @@ void twin_requests_stop(struct proc *p)
 	}
 }
 
-void node_supers_land(struct sim *s, const struct node *n)
+void node_supers_land(struct sim *s, struct node *n)
 {
+	n->short_until = 0;
 	for (struct request **at = &requests; *at;) {
 		struct request *r = *at;
 		uint64_t block;
