@@ -94,6 +94,7 @@ void check_recovered(struct sim *s, const struct node *n, uint32_t slot)
 	for (uint64_t r = 0; r < s->regions; r++)
 		if (dirty(s, slot, r, true))
 			sim_violation(s, "rule 11: node %u says that slot %u is recovered, and region %llu is dirty in it", n->id, slot, (unsigned long long)r);
+	s->clear[slot % SIM_MAX_NODES] = true;
 }
 
 /* The places that may only have one writer: a slot, the map, the superblocks. */
@@ -125,11 +126,14 @@ static void check_alone(struct sim *s, const struct node *by, const struct io *i
 				      by->id, what, s->late[i].node);
 }
 
-/* Rule 12: for every mark in a slot there is a node that will resync the region. */
+/*
+ * Rule 12: for every mark in a slot there is a node that will resync the region. The node that recovers a slot goes by the newest copy of its log. That may be on
+ * one member alone, which fails then: what older copies mark was clear already.
+ */
 static void check_freed(struct sim *s, const struct node *by, const struct ddr_super *next)
 {
 	for (uint32_t slot = 0; slot < next->slots; slot++)
-		for (uint64_t r = 0; !next->slot_node[slot] && r < s->regions; r++)
+		for (uint64_t r = 0; !next->slot_node[slot] && !s->clear[slot % SIM_MAX_NODES] && r < s->regions; r++)
 			if (dirty(s, slot, r, true))
 				sim_violation(s, "rule 12: node %u frees slot %u, in which region %llu is marked", by->id, slot, (unsigned long long)r);
 }
@@ -211,6 +215,8 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io)
 		check_dead(s, n, io->slot);
 	if (io->type == DDR_OUT_SLOT_WRITE)
 		check_copied(s, n, io->slot);
+	if (io->type == DDR_OUT_SLOT_WRITE || io->type == DDR_OUT_LOG_WRITE)
+		s->clear[io->slot % SIM_MAX_NODES] = false;
 	if (place_of(io->type, io->slot) >= 0)
 		check_alone(s, n, io);
 	/* what a daemon that stood still has not given to a disk never is, unless nothing was decided without it: then it is looked at there (rule L8) */

@@ -49,6 +49,8 @@ static void end(struct sim *s, uint32_t i, bool lands)
 	if (lands && l.bytes) {
 		disk_tear(s, l.place, l.bytes);
 		disk_landed(s, d, l.place);
+		if (l.type == DDR_OUT_LOG_WRITE || l.type == DDR_OUT_SLOT_WRITE)
+			s->clear[l.slot % SIM_MAX_NODES] = false;
 	} else if (lands) {
 		if (l.type == DDR_OUT_JOB_RANGE)
 			check_job_range(s, l.block, 1);
