@@ -525,7 +525,7 @@ static bool may_be_wrong(const struct sim *s, const struct request *r, const str
 	return (job->job == DDR_KA_VERIFY || job->fix) && (uint32_t)__builtin_popcount(others_fail(s, r, job, block, 1)) <= most;
 }
 
-/* What the disk gives is not what it holds, if it is a verify that reads, or what could see it. */
+/* What the disk gives is not what it holds, if it is a verify that reads, or what could see it. No job gets it from two disks: they might fit. */
 static void read_wrong(struct sim *s, const struct request *r, uint64_t block)
 {
 	const struct disk *d = &s->disk[r->member];
@@ -533,7 +533,7 @@ static void read_wrong(struct sim *s, const struct request *r, uint64_t block)
 	uint8_t *at = (uint8_t *)r->req->buf + (d->wrong_block - block) * s->sb0.chunk;
 
 	if (!d->wrong || !reads(s, r, block, d->wrong_block) || !job || kernel_asks(s, d->wrong_block) ||
-	    !may_be_wrong(s, r, job, d->wrong_block))
+	    !may_be_wrong(s, r, job, d->wrong_block) || (job->wrong_from && job->wrong_from - 1 != r->member))
 		return;
 	if (job->job == DDR_KA_REBUILD) {
 		job->misled = true;
