@@ -92,7 +92,7 @@ static bool state_valid(const struct ddr_sm *sm)
 	if (ddr_super_check(&sm->shared.sb).code != DDR_FE_OK || !owners_valid(sm))
 		return false;
 	for (uint32_t i = 0; i < DDR_SM_MAX_NODES; i++)
-		if (sm->shared.nodes[i].excluded && !sm->shared.nodes[i].lost)
+		if (sm->shared.nodes[i].excluded && (!sm->shared.nodes[i].lost || sm->shared.nodes[i].started))
 			return false;
 	for (uint32_t i = 0; i < DDR_SM_EX; i++) {
 		const struct ddr_sm_ex *x = &sm->shared.ex[i];
@@ -122,6 +122,7 @@ static void state_drop(struct ddr_sm *sm, struct ddr_sm_shared *s, const struct 
 	ddr_order_map_counts(s);
 	memset(&s->change, 0, sizeof(s->change));
 	memset(&s->owners, 0, sizeof(s->owners));
+	memset(s->nodes, 0, sizeof(s->nodes));
 	memset(&sm->own.t, 0, sizeof(sm->own.t));
 	memset(s->ex, 0, sizeof(s->ex));
 	memset(sm->own.drain, 0, sizeof(sm->own.drain));
