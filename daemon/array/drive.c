@@ -255,6 +255,17 @@ static void job_input(struct ddr_input *in, const struct ddr_job_result *r)
 	memcpy(in->fixed, r->fixed, sizeof(in->fixed));
 }
 
+static uint32_t valid(void *ctx)
+{
+	const struct ddr_super *sb = ddr_sm_super(((struct ddr_array *)ctx)->sm);
+	uint32_t members = 0;
+
+	for (unsigned int m = 0; m < sb->members; m++)
+		if (sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING)
+			members |= 1u << m;
+	return members;
+}
+
 static void on_job(void *ctx, const struct ddr_job_result *r)
 {
 	struct ddr_array *a = ctx;
@@ -489,7 +500,7 @@ static int make_io(struct ddr_array *a)
 	};
 	struct ddr_jobs_config jobs = {
 		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = ddr_drive_still(a), .super = &a->super,
-		.stock = &a->d->job_stock, .done = on_job, .unable = ddr_drive_unable, .ctx = a,
+		.stock = &a->d->job_stock, .done = on_job, .unable = ddr_drive_unable, .valid = valid, .ctx = a,
 	};
 	int ret = ddr_metaio_open(&a->meta, &meta);
 

@@ -143,9 +143,26 @@ static bool read_others(struct ddr_job_work *r)
 	return true;
 }
 
+/*
+ * What was read is not good enough to be written any more: a member has left the array, and its disk may have lost writes of which the others have all
+ * that the parity needs.
+ */
+static bool outdated(const struct ddr_job_work *r)
+{
+	const struct ddr_jobs_config *cfg = &r->j->cfg;
+
+	return r->step < STEP_WRITE && cfg->valid && (r->what.members & ~cfg->valid(cfg->ctx));
+}
+
 /* All requests of the step have ended: starts the next one. */
 static void step_done(struct ddr_job_work *r)
 {
+	if (outdated(r) && !r->reported) {
+		r->result.result = -ESTALE;
+		r->result.failed = r->result.hard = r->result.flush = 0;
+		finish(r);
+		return;
+	}
 	if (ddr_job_copy_step(r)) {
 		ddr_aio_kick(r->j->aio);
 		return;

@@ -6,7 +6,7 @@
  * Resync reads the members, computes parity from the data roles, writes parity where it differs, and flushes what it wrote. Rebuild
  * computes the contents of one member from as many others as it needs, writes them and flushes; with DDR_FIX_FITS it reads one more if
  * there is one, and says which blocks do not fit together. It must never: write a data role of a member that is in sync (except a bad
- * sector, or one that P and Q show to be wrong), write outside of the range or without EX (which its caller holds), write parity of a
+ * sector, or one that P and Q show to be wrong), write anything computed from a member that has left the array meanwhile, write outside of the range or without EX (which its caller holds), write parity of a
  * stripe whose data it could not read, or report a range as done before its writes are flushed.
  *
  * Its I/O has a queue of its own, apart from the dirty log's. All functions belong to the loop's thread.
@@ -39,7 +39,8 @@ struct ddr_job_result {
 	/*
 	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of the blocks (bad sectors). -ENOSPC:
 	 * they exist, but had no space for what was written: the range must be repeated. Another negative errno: the members in
-	 * failed returned an error, or did not answer in time; if there are none, the range was refused.
+	 * failed returned an error, or did not answer in time; if there are none, the range was refused (-ESTALE: a member that it had read has left the
+	 * array, and nothing was written).
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */
@@ -64,6 +65,8 @@ struct ddr_jobs_config {
 	/* Called once for each range, from the loop; must not close. */
 	void (*done)(void *ctx, const struct ddr_job_result *r);
 	void (*unable)(void *ctx, int error);	/* as in struct ddr_metaio_config */
+	/* Bit m: member m is in the array now, by the group. What was read of another one counts no more: it may have lost writes. NULL: all always are. */
+	uint32_t (*valid)(void *ctx);
 	void *ctx;
 };
 

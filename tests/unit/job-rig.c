@@ -67,6 +67,11 @@ void make_member(struct rig *rig, unsigned int m)
 	unlink(path);
 }
 
+static uint32_t valid(void *ctx)
+{
+	return ~((const struct rig *)ctx)->gone;
+}
+
 static void on_unable(void *ctx, int error)
 {
 	struct rig *rig = ctx;
@@ -89,7 +94,7 @@ void rig_open(struct rig *rig, unsigned int order, unsigned int parity, unsigned
 	for (unsigned int m = 0; m < rig->geo.roles; m++)
 		make_member(rig, m);
 	assert_int_equal(ddr_jobs_open(&rig->jobs, &(struct ddr_jobs_config){ .loop = rig->loop, .engine = engine,
-				       .members = rig->members, .super = &rig->sb, .stock = &rig->stock, .done = on_job, .unable = on_unable, .ctx = rig }), 0);
+				       .members = rig->members, .super = &rig->sb, .stock = &rig->stock, .done = on_job, .unable = on_unable, .valid = valid, .ctx = rig }), 0);
 	assert_int_equal(ddr_metaio_open(&rig->meta, &(struct ddr_metaio_config){ .loop = rig->loop, .engine = engine,
 				  .operations = 8, .members = rig->members, .still = &rig->still, .done = on_meta, .unable = on_unable, .ctx = rig }), 0);
 }

@@ -28,6 +28,7 @@ struct rig {
 	uint32_t meta_failed, meta_no_space;
 	uint32_t meta_blamed;			/* by any report so far */
 	unsigned int meta_reports;
+	uint32_t gone;				/* members that are not in the array any more */
 	int unable;				/* this process could not make requests: with this error */
 	bool done;
 	uint8_t *before[DDR_MAX_ROLES + 1];	/* and of a spare */
