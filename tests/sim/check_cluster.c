@@ -217,11 +217,16 @@ void check_submit(struct sim *s, const struct node *n, const struct io *io)
 		check_copied(s, n, io->slot);
 	if (io->type == DDR_OUT_SLOT_WRITE || io->type == DDR_OUT_LOG_WRITE)
 		s->clear[io->slot % SIM_MAX_NODES] = false;
-	if (place_of(io->type, io->slot) >= 0)
+	if (place_of(io->type, io->slot) >= 0 && !node_holds_back(s, n, io))
 		check_alone(s, n, io);
 	/* what a daemon that stood still has not given to a disk never is, unless nothing was decided without it: then it is looked at there (rule L8) */
 	if (io->type == DDR_OUT_SB_WRITE && !node_holds_back(s, n, io))
 		check_super(s, n, io);
+}
+
+void check_given(struct sim *s, const struct node *n, const struct io *io)
+{
+	check_alone(s, n, io);
 }
 
 /* Dumps what each node knows of the array, for the reader of a trace. */

@@ -697,6 +697,8 @@ uint32_t check_counting(const struct sim *s);
 
 /* A request of a daemon with a cluster is about to be submitted. */
 void check_submit(struct sim *s, const struct node *n, const struct io *io);
+/* A write that a daemon had held back, since it stood still, is given to its disk now. */
+void check_given(struct sim *s, const struct node *n, const struct io *io);
 void check_level(struct sim *s);
 /* RECOVERED is sent: nothing is dirty in the slot. */
 void check_recovered(struct sim *s, const struct node *n, uint32_t slot);

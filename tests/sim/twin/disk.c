@@ -364,6 +364,25 @@ void node_supers_land(struct sim *s, struct node *n)
 }
 
 /* The threads go on before the loop does; what they do then is what aio_threads.c does. */
+/* What the state machine calls a write to this area; the others are not its own. */
+static const enum ddr_out_type types[] = {
+	[AREA_SUPER] = DDR_OUT_SB_WRITE, [AREA_PAGES] = DDR_OUT_SB_WRITE, [AREA_LOG] = DDR_OUT_LOG_WRITE, [AREA_MAP] = DDR_OUT_MAP_WRITE,
+};
+
+/* A write that was held is given to its disk. */
+static void given(struct sim *s, const struct request *r)
+{
+	struct io io = { 0 };
+	uint64_t block;
+	uint8_t *place;
+	enum area area = area_of(s, &s->disk[r->member], r->offset, &io.slot, &place, &block);
+
+	if (r->op != DDR_AIO_WRITE_DURABLE || area >= sizeof(types) / sizeof(types[0]) || !types[area])
+		return;
+	io.type = types[area];
+	check_given(s, r->n, &io);
+}
+
 void twin_requests_go_on(struct proc *p)
 {
 	for (struct request **at = &requests; *at;) {
@@ -377,6 +396,7 @@ void twin_requests_go_on(struct proc *p)
 		if (!ddr_still_late(r->q->still)) {
 			if (twin_stood_still(p) || twin_stood_alone(p))
 				sim_violation(p->s, "rules L8 and I3: a thread of node %u writes to a member, after the daemon stood still", p->n->id);
+			given(p->s, r);
 			at = &r->next;
 			continue;
 		}
@@ -789,7 +809,6 @@ bool twin_request_writes(const struct sim *s, const struct node *n, const struct
 /* It had not ended as the machine died: with a cluster it may still land at any time, else it is whole, torn or not there. */
 static void power(struct sim *s, struct request *r)
 {
-	static const enum ddr_out_type types[] = { [AREA_SUPER] = DDR_OUT_SB_WRITE, [AREA_PAGES] = DDR_OUT_SB_WRITE, [AREA_LOG] = DDR_OUT_LOG_WRITE, [AREA_MAP] = DDR_OUT_MAP_WRITE };
 	struct disk *d = &s->disk[r->member];
 	uint64_t block;
 	struct io io = { 0 };
