@@ -415,13 +415,13 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	ddr_drive_seek_tick(a, now_ms);
 	ddr_drive_grow_tick(a, now_ms);
 	ddr_drive_check_tick(a, now_ms);
+	if (a->ready)	/* before stamps begin: a member with nothing else under way rests, and is looked at less often */
+		ddr_stall_tick(&a->stall, now_ms, a->tune.io_timeout_ms);
 	ddr_drive_stamp_tick(a, now_ms);
 	ddr_drive_cluster_tick(a, now_ms);
 	if (!rested || a->d->transport->cluster)	/* other nodes may want to know whether this one uses the device */
 		ddr_rate_tick(&a->rate, now_ms);
 	ddr_watch_tick(a, now_ms);
-	if (a->ready)
-		ddr_stall_tick(&a->stall, now_ms, a->tune.io_timeout_ms);
 }
 
 /* ---- start and end -------------------------------------------------------------- */

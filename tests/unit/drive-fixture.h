@@ -77,6 +77,8 @@ static struct {
 	uint32_t meta_asked, jobs_asked;	/* to these members */
 	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
 	uint32_t stamped, looked_at;	/* members that have stamps of this node; whose pairs were read while the array was held */
+	uint32_t stamps_begun;		/* on these members */
+	unsigned int stalls, late_stalls;	/* looks whether members hang; of these, with stamps that have just begun */
 	uint32_t owner_pages;		/* of superblocks that are loaded */
 	bool landing, left_over;	/* as passed to the state machine */
 	uint32_t settle_ms, fence_settle_ms;
@@ -288,6 +290,8 @@ void ddr_watch_tick(struct ddr_array *a, uint64_t now_ms)
 void ddr_stall_tick(struct ddr_stall *s, uint64_t now_ms, uint64_t limit_ms)
 {
 	(void)s, (void)now_ms, (void)limit_ms;
+	play.stalls++;
+	play.late_stalls += play.stamps_begun != 0;
 }
 
 /* ---- the group ------------------------------------------------------------------- */

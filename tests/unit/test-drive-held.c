@@ -37,6 +37,23 @@ static struct ddr_array *begin_stamped(void)
 	return a;
 }
 
+/* Finding U8: stamps that have just begun made each look find I/O under way, and a second one follow a second later. */
+static void members_are_looked_at_before_they_are_stamped(void **state)
+{
+	struct ddr_array *a = begin_stamped();
+
+	(void)state;
+	a->check.wanted = 0;
+	a->check.out = false;
+	play.stalls = play.late_stalls = play.stamps_begun = 0;
+	a->tick_ms = play.now += DDR_REST_MS;	/* no standstill */
+	ddr_drive_tick(a, ddr_now_ms());
+	assert_int_equal(play.stamps_begun, 1);
+	assert_int_equal(play.stalls, 1);
+	assert_int_equal(play.late_stalls, 0);
+	end();
+}
+
 /* Rule I3: it tells its kernel nothing before the members were looked at, and is not attached anew for it. */
 static void without_a_cluster_a_standstill_holds_the_array(void **state)
 {
@@ -172,6 +189,7 @@ static void in_a_cluster_an_array_has_no_hold_of_its_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(members_are_looked_at_before_they_are_stamped),
 		cmocka_unit_test(without_a_cluster_a_standstill_holds_the_array),
 		cmocka_unit_test(what_another_machine_has_is_killed_at_once),
 		cmocka_unit_test(what_shows_nothing_is_loaded_again),
