@@ -3,11 +3,22 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/waited.h"
 
-uint64_t ddr_waited_ms(void)
+#define KEEP_MS		20u	/* all arrays ask at the same time */
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t read_waited(void)
 {
 	static int fd = -1;	/* it is the process's until it ends */
 	char text[96];
@@ -21,4 +32,16 @@ uint64_t ddr_waited_ms(void)
 		return 0;
 	text[n] = '\0';
 	return sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2 ? waited / 1000000 : 0;
+}
+
+uint64_t ddr_waited_ms(void)
+{
+	static uint64_t read_ms, waited;
+	uint64_t now = now_ms();
+
+	if (!read_ms || now - read_ms >= KEEP_MS) {
+		waited = read_waited();
+		read_ms = now;
+	}
+	return waited;
 }

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* In ms, the first thread of this process, since it began; 0 where the kernel does not count it. Costs one system call. */
+/* In ms, the first thread of this process, since it began; 0 where the kernel does not count it. What it
+ * was a moment ago (20 ms) serves again: all arrays ask at the same time, and that is a system call. */
 uint64_t ddr_waited_ms(void);
 
 #endif
