@@ -68,7 +68,7 @@ const char *ddr_drive_cut_off(struct ddr_array *a, struct ddr_fence_whom *whom, 
 
 	if (a->d->conf.fence_method != DDR_FENCE_BY_STORAGE)
 		return NULL;
-	disks->own[0] = disks->more[0] = '\0';
+	memset(disks, 0, sizeof(*disks));
 	m = list_devices(a, disks->own, sizeof(disks->own));
 	if (m != DDR_MAX_MEMBERS) {
 		snprintf(why, size, "this machine has not opened the disk of member %u, so it cannot cut the node off from it", m);
