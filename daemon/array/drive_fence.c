@@ -40,7 +40,7 @@ static unsigned int list_devices(const struct ddr_array *a, char *list, size_t s
 	for (unsigned int m = 0; m < sb->members; m++) {
 		if (sb->member[m].state != DDR_MEMBER_IN_SYNC && sb->member[m].state != DDR_MEMBER_REBUILDING)
 			continue;
-		if (!(a->members->open >> m & 1) || strchr(a->members->name[m], ','))
+		if (ddr_members_fd(a->members, m) < 0 || strchr(a->members->name[m], ','))
 			return m;
 		n += (size_t)snprintf(list + n, size - n, ",%s", a->members->name[m]);
 		if (n >= size)
