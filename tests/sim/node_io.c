@@ -82,14 +82,14 @@ static bool frees_its_slot(const struct sim *s, const struct io *io, const struc
 /*
  * A node that owns no slot yet, or none any more, or one that is that of a dead one still: no disk names it until the superblocks that it writes have landed,
  * or from the first of them on.
- * That is a documented limit (doc/protocol.md), so they always land.
+ * That is a documented limit (doc/protocol.md), so they always land, unless the daemon has not given them to any disk: it stood still, and drops them.
  */
 void node_first_write_lands(struct sim *s, struct node *n)
 {
 	bool named = is_named(s, n);
 
 	for (struct io *io = n->io; io < n->io + SIM_MAX_IO && n->n_io; io++) {
-		if (!io->used || io->type != DDR_OUT_SB_WRITE || (named && !frees_its_slot(s, io, n)))
+		if (!io->used || io->type != DDR_OUT_SB_WRITE || (named && !frees_its_slot(s, io, n)) || node_holds_back(s, n, io))
 			continue;
 		for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 			if (io->pend >> m & 1)
