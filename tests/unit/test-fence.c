@@ -464,6 +464,7 @@ static void disks_that_were_not_given_are_not_proven(void **state)
 	wait_for(4);
 	assert_string_equal(content("disks"), "devices=/dev/a,/dev/b\ndevices=/dev/b,/dev/c,/dev/d,/dev/e\n");
 	assert_int_equal(ask_disks(lost, 5, "/dev", ""), 0);			/* the beginning of one that was given */
+	wait_for(5);
 	assert_int_equal(ask_disks(lost, 6, "/dev/a,/dev/b,/dev/c", ""), 0);	/* one of one run, and one of another */
 	wait_for(6);
 	assert_string_equal(content("disks"), "devices=/dev/a,/dev/b\ndevices=/dev/b,/dev/c,/dev/d,/dev/e\ndevices=/dev\ndevices=/dev/a,/dev/b,/dev/c\n");
