@@ -37,7 +37,7 @@ static struct ddr_array *begin_stamped(void)
 	return a;
 }
 
-/* Finding U8: stamps that have just begun made each look find I/O under way, and a second one follow a second later. */
+/* Stamps that have just begun made each look find I/O under way, and a second one follow a second later. */
 static void members_are_looked_at_before_they_are_stamped(void **state)
 {
 	struct ddr_array *a = begin_stamped();
