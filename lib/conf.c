@@ -474,6 +474,10 @@ int ddr_conf_load(struct ddr_conf *conf, const char *path, bool must_exist, char
 		snprintf(err, err_size, "%.200s:%u: %s_max_rate is below %s_min_rate", path, number, job, job);
 		return -EINVAL;
 	}
+	if (fresh.fence_method == DDR_FENCE_BY_STORAGE && fresh.fence_command[0] != '/') {
+		snprintf(err, err_size, "%.200s:%u: fence_method = storage needs a program as fence_command, which is told the disks", path, number);
+		return -EINVAL;
+	}
 	if (only_reserves(&fresh)) {
 		snprintf(err, err_size, "%.200s:%u: fence_command reserves disks and switches nothing off. Use one that does, or see fence_method in ddraid.conf(5)",
 			 path, number);

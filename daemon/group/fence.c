@@ -169,6 +169,9 @@ static void agent_ended(struct ddr_fence *f, struct run *run, const struct ddr_f
 	run->fenced_ms = ddr_now_ms();
 	run->stage = RUN_SETTLES;
 	run->until_ms = run->fenced_ms + run->settle_ms;
+	if (run->settle_ms)
+		qb_log(LOG_NOTICE, "fencing node %u: the command has succeeded; the node counts as fenced in %u s, when nothing that it had sent can reach a member any more (settle)",
+		       run->node, (run->settle_ms + 999) / 1000);
 }
 
 static int32_t on_answer(int32_t fd, int32_t revents, void *data)

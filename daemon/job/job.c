@@ -144,8 +144,8 @@ static bool read_others(struct ddr_job_work *r)
 }
 
 /*
- * What was read is not good enough to be written any more: a member has left the array, and its disk may have lost writes of which the others have all
- * that the parity needs.
+ * A member has left the array since it was read, and its disk may have lost writes that the parity on the others still has. So nothing may be computed from
+ * what was read.
  */
 static bool outdated(const struct ddr_job_work *r)
 {

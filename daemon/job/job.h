@@ -40,7 +40,7 @@ struct ddr_job_result {
 	 * 0: done and flushed. -ENODATA, -EILSEQ: the members in failed could not read some of the blocks (bad sectors). -ENOSPC:
 	 * they exist, but had no space for what was written: the range must be repeated. Another negative errno: the members in
 	 * failed returned an error, or did not answer in time; if there are none, the range was refused (-ESTALE: a member that it had read has left the
-	 * array, and nothing was written).
+	 * array; of a copy some may be written).
 	 */
 	int result;
 	uint32_t failed;	/* bit m: member m */

@@ -97,6 +97,7 @@ enum ddr_fenced_how {
 /* Mode of a range. Another mode is reserved for write locks on regions that exclude each other. */
 enum ddr_ex_mode { DDR_EX_RANGE = 1 };
 
+#define DDR_HELLO_SETTLE	600000u	/* ms of `settle` at most */
 #define DDR_HELLO_OUTS		64u	/* nodes that a HELLO names as excluded at most: as many as have places in an array */
 
 #define DDR_EX_BLOCKS		512u	/* blocks of a range at most: 2 MiB of the device */

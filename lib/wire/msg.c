@@ -125,7 +125,7 @@ static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
 	walk32(w, &m->hello.settle);
 	walk_zero(w, 4);
 	if (m->hello.flags & ~(DDR_HELLO_SYNCED | DDR_HELLO_VOID | DDR_HELLO_UNPROVEN | DDR_HELLO_ACTIVE | DDR_HELLO_ALONE | DDR_HELLO_UNDO) ||
-	    m->hello.n_out > DDR_HELLO_OUTS)
+	    m->hello.n_out > DDR_HELLO_OUTS || m->hello.settle > DDR_HELLO_SETTLE)
 		w->c.bad = true;
 	for (uint32_t i = 0; i < m->hello.n_out && !w->c.bad; i++) {
 		walk32(w, &m->hello.out[i]);

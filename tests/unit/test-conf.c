@@ -110,6 +110,9 @@ static void agents_that_switch_nothing_off(void **state)
 	assert_int_equal(load_text(&c, "fence_command = /usr/sbin/fence_scsi2 %n\n"), 0);
 	assert_int_equal(load_text(&c, "fence_command = none\n"), 0);
 	assert_int_equal(load_text(&c, "fence_method = both\n"), -EINVAL);
+	assert_int_equal(load_text(&c, "fence_method = storage\n"), -EINVAL);
+	assert_int_equal(load_text(&c, "fence_method = storage\nfence_command = external\n"), -EINVAL);
+	assert_non_null(strstr(err, "which is told the disks"));
 }
 
 static void values_are_read_in_their_units(void **state)

@@ -293,6 +293,9 @@ static void counts_beyond_their_limit_are_refused(void **state)
 	assert_int_equal(buf[76], 2);
 	memset(buf + len - 4, 0, 4);		/* no node has the id 0 */
 	assert_non_null(ddr_msg_decode(buf, len, &got));
+	m.hello.settle = DDR_HELLO_SETTLE + 1;	/* the fencing of a node would never count */
+	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
+	m.hello.settle = DDR_HELLO_SETTLE;
 	m.hello.n_out = DDR_HELLO_OUTS + 1;
 	assert_int_equal(ddr_msg_encode(&m, buf, sizeof(buf)), 0);
 	sample(&m, DDR_M_MAP_DONE);
