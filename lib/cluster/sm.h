@@ -529,11 +529,11 @@ bool ddr_sm_same(struct ddr_sm *a, const struct ddr_sm *b, size_t size);
 /* Is the instance consistent? NULL, or a static sentence that names the inconsistency. For tests: O(regions). */
 const char *ddr_sm_check(const struct ddr_sm *sm);
 /*
- * A digest of the shared state, and its place in the total order: instances at the same place must have
- * the same digest. False while the view is not agreed on, or without the state. For tests; @buf: 64 KiB,
- * and 4 KiB for each block of the map; overwritten.
+ * The shared state as STATE carries it, and its place in the total order: instances at the same place must have
+ * the same @bytes in @buf. False while the view is not agreed on, or without the state. For tests; @buf: 64 KiB,
+ * and 4 KiB for each block of the map.
  */
-bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest);
+bool ddr_sm_state_at(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint32_t *bytes);
 /*
  * The shared state as text: a line for each field that is not 0, such as "nodes[2].lost 1". Of the map only its versions.
  * Returns the full length; what does not fit into @buf is cut off, as by snprintf().

@@ -17,16 +17,13 @@
 
 #define RETRY_MS	1000u
 
-bool ddr_sm_digest(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint64_t *digest)
+bool ddr_sm_state_at(struct ddr_sm *sm, uint8_t *buf, size_t size, uint64_t *place, uint32_t *bytes)
 {
-	uint32_t used;
-
 	if (!sm->own.c.synced || sm->own.c.phase != DDR_V_AGREED || sm->own.c.transfer)
 		return false;
-	used = ddr_sm_state_encode(sm, buf, (uint32_t)size);
+	*bytes = ddr_sm_state_encode(sm, buf, (uint32_t)size);
 	*place = ddr_sm_mix(ddr_sm_mix(sm->shared.history ^ sm->own.c.epoch) ^ sm->own.ring);
-	*digest = ddr_sm_state_digest(buf, used);
-	return used != 0;
+	return *bytes != 0;
 }
 
 /* ---- sending ---------------------------------------------------------------- */

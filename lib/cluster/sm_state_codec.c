@@ -186,15 +186,17 @@ bool ddr_sm_state_decode(struct ddr_sm *sm, struct ddr_sm_shared *s, const uint8
 
 uint64_t ddr_sm_state_digest(const uint8_t *buf, uint32_t bytes)
 {
-	uint64_t h = bytes;
+	uint64_t h = bytes, v;
 
-	for (uint32_t i = 0; i < bytes; i += 8) {
-		uint64_t v = 0;
-
-		memcpy(&v, buf + i, bytes - i < 8 ? bytes - i : 8);
+	for (; bytes >= sizeof(v); bytes -= sizeof(v), buf += sizeof(v)) {
+		memcpy(&v, buf, sizeof(v));
 		h = ddr_sm_mix(h ^ v);
 	}
-	return h;
+	if (!bytes)
+		return h;
+	v = 0;
+	memcpy(&v, buf, bytes);
+	return ddr_sm_mix(h ^ v);
 }
 
 /*

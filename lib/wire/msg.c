@@ -5,6 +5,7 @@
  *
  * Must never: read or write beyond the cursor's end, or use a count before it was compared with its limit.
  */
+#include <endian.h>
 #include <string.h>
 
 #include "lib/math/uuid.h"
@@ -24,17 +25,10 @@ static uint8_t *take(struct ddr_walk *w, size_t n)
 
 uint64_t ddr_walk_int(struct ddr_walk *w, uint64_t v, unsigned int bytes)
 {
-	uint8_t *p = take(w, bytes);
-	uint64_t got = 0;
+	uint64_t le = w->write ? htole64(v) : 0;
 
-	if (!p)
-		return 0;
-	for (unsigned int i = 0; i < bytes; i++) {
-		if (w->write)
-			p[i] = (uint8_t)(v >> (8 * i));
-		got |= (uint64_t)p[i] << (8 * i);
-	}
-	return got;
+	ddr_walk_bytes(w, (uint8_t *)&le, bytes);
+	return w->c.bad ? 0 : le64toh(le);
 }
 
 static void walk8(struct ddr_walk *w, uint8_t *v)

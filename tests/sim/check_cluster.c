@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/math/crc32c.h"
 #include "sim.h"
 
 /* @now: it has that id still, so its present kernel is the slot's owner. */
@@ -243,9 +244,11 @@ void check_digest(struct sim *s, const struct node *n)
 {
 	static uint8_t buf[65536];
 	uint64_t place, digest;
+	uint32_t bytes;
 
-	if (!n->sm || !ddr_sm_digest(n->sm, buf, sizeof(buf), &place, &digest))
+	if (!n->sm || !ddr_sm_state_at(n->sm, buf, sizeof(buf), &place, &bytes))
 		return;
+	digest = ddr_crc32c(buf, bytes);
 	if (s->digest[place % SIM_DIGESTS].place == place && s->digest[place % SIM_DIGESTS].digest != digest) {
 		dump_all(s);
 		sim_violation(s, "rule 11: node %u is at a place in the total order at which another one had another state", n->id);
