@@ -303,13 +303,12 @@ static bool may_hold_more(const struct ddr_super *sb)
 static struct ddr_fault check_rest(const void *found, const void *again, uint32_t index)
 {
 	const uint8_t *a = found, *b = again;
+	bool same = memcmp(a, b, DDR_META_BLOCK) == 0;
 	uint32_t i = 0;
 
-	if (memcmp(a, b, DDR_META_BLOCK) == 0)
-		return FINE;
-	while (a[i] == b[i])
+	while (!same && a[i] == b[i])
 		i++;
-	return FAULT(DDR_FE_RESERVED, index, i, 0);
+	return same ? FINE : FAULT(DDR_FE_RESERVED, index, i, 0);
 }
 
 /* -------------------------------------------------- all pages */
