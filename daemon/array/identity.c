@@ -106,7 +106,6 @@ void ddr_identity_claim(struct ddr_array *a, struct ddr_claim *claim)
 
 	memset(claim, 0, sizeof(*claim));
 	claim->adopted = ddr_identity_adopted(a);
-	claim->unasked = DDR_CLAIM_UNASKED;
 	claim->alone = ddr_identity_alone(a->d);
 	claim->node = transport->node(a->d);
 	memcpy(claim->machine, a->d->ident.id.machine, sizeof(claim->machine));

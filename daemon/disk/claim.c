@@ -90,7 +90,7 @@ uint32_t ddr_claim_wait(const struct ddr_claim *c, uint64_t open, const struct d
 		for (unsigned int i = 0; i < found[s].n; i++)
 			stop_ms = found[s].stamp[i].stop_ms > stop_ms ? found[s].stamp[i].stop_ms : stop_ms;
 	}
-	if (!open || !(c->adopted || (c->unasked && c->alone && earlier)))
+	if (!open || !(c->adopted || (c->alone && earlier)))
 		return 0;
 	if (c->alone && earlier)
 		return DDR_CLAIM_MORE_MS;
@@ -194,23 +194,29 @@ static void compare_all(const struct ddr_super *sb, const struct picture *want, 
 
 /* ---- refusals ----------------------------------------------------------------------- */
 
+/* What the operator does once the other machine does not use the array any more. */
+static const char *again(const struct ddr_load *l)
+{
+	return l->claim.adopted ? "type ddraid start --adopt" : "start the array";
+}
+
 static int in_use(struct ddr_load *l, const struct mover *who)
 {
-	const char *array = super_of(l)->name, *name = who->stamp.name[0] ? who->stamp.name : "a node without a name";
+	const char *array = super_of(l)->name, *name = who->stamp.name[0] ? who->stamp.name : "a node without a name", *copy = "";
 	char machine[UUID_STR_LEN];
 
 	if (!who->known)
 		return ddr_error_set(&l->error, "array '%s' is in use, or its disks do not keep what is written: the stamp of slot %" PRIu32 " has changed while this node "
-				     "watched it, and is not valid. Stop the array on the other machine, or power that off; then type ddraid start --adopt "
-				     "again", array, who->slot);
+				     "watched it, and is not valid. Stop the array on the other machine, or power that off; then %s again", array, who->slot,
+				     again(l));
 	uuid_unparse_lower(who->stamp.machine, machine);
+	if (memcmp(who->stamp.machine, l->claim.machine, sizeof(l->claim.machine)) == 0)
+		copy = ", a copy of this machine";
 	if (who->stamp.kind == DDR_STAMP_CLAIM)
-		return ddr_error_set(&l->error, "array '%s': %s (node %" PRIu32 ", machine %s) has claimed it at the same time, in slot %" PRIu32 ". Only one machine "
-				     "may adopt it: choose one, and type ddraid start --adopt there again", array, name, who->stamp.node, machine,
-				     who->slot);
-	return ddr_error_set(&l->error, "array '%s' is in use by %s (node %" PRIu32 ", machine %s), which has stamped slot %" PRIu32 " while this node watched it. Stop "
-			     "the array there, or power that machine off; then type ddraid start --adopt again", array, name, who->stamp.node,
-			     machine, who->slot);
+		return ddr_error_set(&l->error, "array '%s': %s (node %" PRIu32 ", machine %s%s) has claimed it at the same time, in slot %" PRIu32 ". Only one machine "
+				     "may take it: choose one, and %s there again", array, name, who->stamp.node, machine, copy, who->slot, again(l));
+	return ddr_error_set(&l->error, "array '%s' is in use by %s (node %" PRIu32 ", machine %s%s), which has stamped slot %" PRIu32 " while this node watched it. Stop "
+			     "the array there, or power that machine off; then %s again", array, name, who->stamp.node, machine, copy, who->slot, again(l));
 }
 
 /* ---- waiting ------------------------------------------------------------------------ */
@@ -227,7 +233,7 @@ static int wait_for(struct ddr_load *l, uint32_t ms, const char *why)
 	ddr_load_set_waits(l, text);
 	while (!ret && ddr_now_ms() < until) {
 		if (atomic_load(&l->cancel))
-			ret = ddr_error_set(&l->error, "the array was removed while it was being adopted");
+			ret = ddr_error_set(&l->error, "the array was removed while this node watched who uses it");
 		else
 			nanosleep(&pause, NULL);
 	}
@@ -298,7 +304,7 @@ static int check_member(struct ddr_load *l, struct picture *p, unsigned int m, c
 	if (has->generation < sb->generation || (has->generation == sb->generation && has->seq <= sb->seq))
 		return 0;
 	return ddr_error_set(&l->error, "array '%s' is in use: its superblocks have changed while this node watched it. Stop the array on the other machine, or power "
-			     "that off; then type ddraid start --adopt again", sb->name);
+			     "that off; then %s again", sb->name, again(l));
 }
 
 /* Before anything is written: a disk may have been exchanged since the members were found. */
@@ -436,7 +442,7 @@ int ddr_claim_slots(struct ddr_load *l)
 	struct picture p = { 0 };
 	int ret;
 
-	if (!open || !(l->claim.adopted || l->claim.unasked))
+	if (!open || !(l->claim.adopted || l->claim.alone))
 		return 0;
 	ret = claim(l, open, &p);
 	picture_free(&p);

@@ -16,15 +16,12 @@
 #include "lib/disk/format_owner.h"
 
 #define DDR_CLAIM_MORE_MS	5000u	/* waited in addition to the stop time, or alone where no kernel can be left */
-/* Are slots of an earlier boot of this machine also looked at where the operator did not give --adopt? Not yet: each start after a crash would take 10 s more. */
-#define DDR_CLAIM_UNASKED	false
 
 struct ddr_load;
 
 struct ddr_claim {
 	/* set by the caller: who takes over, and whether it may */
 	bool adopted;			/* the operator gave --adopt */
-	bool unasked;			/* DDR_CLAIM_UNASKED, but for tests */
 	bool alone;			/* this node is its whole cluster, or has none */
 	uint32_t node;
 	uint8_t machine[DDR_UUID_LEN];
@@ -50,9 +47,8 @@ struct ddr_claim_found {
  *
  *	open slots			this node	--adopt		wait
  *	none				any		any		0
- *	of earlier boots of		alone		yes		5 s: that kernel is gone, and another machine with the same disks would
- *	  this machine, all of them					have another id
- *					alone		no		5 s if unasked, else 0: the start goes on as after any crash
+ *	of earlier boots of		alone		any		5 s: that kernel is gone, and a copy of this machine that has the same
+ *	  this machine, all of them					disks has booted as well (note 22)
  *	any other			alone		yes		the longest stop time of their stamps and of ours, and 5 s
  *					alone		no		0: the start is refused (identity.c)
  *	any				of several	yes		the same longest stop time, and 5 s
