@@ -2,6 +2,7 @@
 /* The device-mapper side of start and stop; see dm.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #define RUN_DIR		RUNSTATEDIR "/ddraid"
 #define LOCK_PAUSE_US	50000
 #define LOCK_SAY_TRIES	60
+#define NODE_TRIES	200u
+#define NODE_PAUSE_US	50000u
 
 static int failed(struct ddr_error *err, const char *what, const char *name)
 {
@@ -207,6 +210,30 @@ int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const ch
 	return ok ? 0 : -1;
 }
 
+/*
+ * Makes sure that a device has its node which somebody else resumed. The daemon resumes it when it exchanges a member, also of an array that is being
+ * started: its event has no cookie that could be waited for, and without udev it makes no node.
+ */
+static int await_node(const char *name, struct ddr_error *err)
+{
+	char path[PATH_MAX];
+
+	if (!ddr_dm_has_udev()) {
+		ddr_dm_forget();
+		if (!dm_mknodes(name))
+			return failed(err, "making the node", name);
+		dm_task_update_nodes();
+		return 0;
+	}
+	snprintf(path, sizeof(path), "%s/%s", dm_dir(), name);
+	for (unsigned int i = 0; access(path, F_OK); i++) {
+		if (i == NODE_TRIES)
+			return ddr_error_set(err, "udev has not made %s within %u s; see systemctl status systemd-udevd", path, NODE_TRIES * NODE_PAUSE_US / 1000000);
+		usleep(NODE_PAUSE_US);
+	}
+	return 0;
+}
+
 int cli_dm_show(const char *name, const char *uuid, struct ddr_error *err)
 {
 	struct cli_dm_info info;
@@ -214,8 +241,8 @@ int cli_dm_show(const char *name, const char *uuid, struct ddr_error *err)
 
 	if (!rc && strcmp(info.uuid, uuid) != 0)
 		rc = ddr_error_set(err, "its device was removed or renamed meanwhile; start it again");
-	else if (!rc && !info.live)
-		rc = cli_dm_resume(name, err);
+	else if (!rc)
+		rc = info.live ? await_node(name, err) : cli_dm_resume(name, err);
 	cli_dm_unlock(fd);
 	return rc;
 }

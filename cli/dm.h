@@ -44,8 +44,8 @@ void cli_dm_unlock(int fd);
 /* Creates the device and loads its table. Until it is resumed, no other program sees it, and none can block in it. */
 int cli_dm_create(const char *name, const char *uuid, uint64_t sectors, const char *params, struct ddr_error *err);
 /*
- * The first resume of the device of the array with this uuid, under the lock, unless another start has done it by now. A device that
- * was suspended since stays suspended. 0, or -1 with @err.
+ * The first resume of the device of the array with this uuid, under the lock, unless another start, or the daemon that exchanged a member, has done it
+ * by now; then it only waits for the node, or makes it. A device that was suspended since stays suspended. 0, or -1 with @err.
  */
 int cli_dm_show(const char *name, const char *uuid, struct ddr_error *err);
 /* Resumes a device: for the first time, and the event makes it visible to all other programs; or one that was suspended. 0, or -1 with @err. */

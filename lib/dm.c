@@ -30,6 +30,11 @@ static void on_log(int level, const char *file, int line, int error, const char 
 	va_end(ap);
 }
 
+bool ddr_dm_has_udev(void)
+{
+	return !getenv("DM_DISABLE_UDEV");
+}
+
 void ddr_dm_init(void)
 {
 	dm_log_with_errno_init(on_log);

@@ -13,6 +13,8 @@ struct dm_task;
 
 /* Call once, before threads are started. */
 void ddr_dm_init(void);
+/* After that: did udev run, which makes the nodes of devices? */
+bool ddr_dm_has_udev(void);
 /* Forgets the last message of libdevmapper. */
 void ddr_dm_forget(void);
 /* The last message of libdevmapper since then, or the text of errno. */

@@ -97,6 +97,17 @@ def test_without_parity(serving):
     verify(serving, 32)
 
 
+def test_a_start_in_the_middle_makes_the_device(serving):
+    """The daemon resumes the device first, since it adds the new disk to the table; that makes no node without udev."""
+    begin_slowly(serving, 2)
+    serving.guest.stop("data")
+    out = serving.guest.command("start data").out
+    assert "replace 2 " in table(serving), "the daemon did not add the new disk"
+    assert "/dev/mapper/data" in out
+    serving.node.run(f"test -b {DEV}")
+    serving.end()
+
+
 @pytest.mark.slow
 def test_old_disk_dies_in_the_middle(serving):
     """What was copied stays, and the rest is computed from the others."""
