@@ -24,6 +24,7 @@ REGIONS = 40                        # that are written; two groups in each, so t
 BEFORE = 10                         # seconds of a round without a fault
 SAMPLE = 4                          # seconds between two questions for a node's status
 HEAL = 600                          # seconds for the lanes to undo what they did
+HEARD = 10                          # seconds after which the host has heard of every write that had begun
 
 
 def build(directory):
@@ -120,7 +121,7 @@ class Session:
         self.over.set()
         self.evidence.add("nemesis", "everything is put right", loud=True)
         stuck = nemesis.end(HEAL)
-        trouble = None
+        trouble = until = None
         try:
             if nemesis.failed:
                 raise nemesis.failed[0]
@@ -130,16 +131,17 @@ class Session:
             self.world.settle()
             every += [self.once(i, "read") for i in self.world.all]
         except FAILURES as error:
-            trouble = error
+            trouble, until = error, self.evidence.now()     # the writers may still be at work
+            threading.Event().wait(HEARD)
         every += living
-        one = self._history(every)
+        one = self._history(every, until)
         return self._judge(one, nemesis, begun, trouble)
 
-    def _history(self, every):
-        """Of logs and stampers, as the checker needs it; it is kept."""
+    def _history(self, every, until=None):
+        """Of logs and stampers, as the checker needs it; it is kept. `until`: without what was read later, which may be of writes not heard of yet."""
         one = History(initial=self.initial, missing=self.evidence.missing(self.evidence.now()))
         for each in every:
-            one.ops += each.ops()
+            one.ops += [op for op in each.ops() if op.kind == "w" or until is None or (op.end is not None and op.end <= until)]
             if getattr(each, "dead", None) is not None:
                 one.dead[each.node, each.number] = each.dead
         (self.vms.path / f"history-{self.number}.log").write_text("\n".join(one.lines()) + "\n", encoding="utf-8")

@@ -109,6 +109,12 @@ class Stampers:
         with self.lock:
             return [s for s in self.all if s.node == node and s.alive()]
 
+    def fallen(self, node):
+        """What the last process there said, if it ended without being told to."""
+        with self.lock:
+            last = [s for s in self.all if s.node == node][-1:]
+            return [s.job.err.strip()[-300:] or f"it ended with {s.job.poll()}" for s in last if s.dead is None and not s.log.ended and not s.alive()]
+
     def died(self, node, at):
         """The machine of these has no power since (before) then."""
         with self.lock:

@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -130,6 +131,29 @@ def test_what_does_not_settle_is_a_failure(one):
     one.world.at_end = hangs
     with pytest.raises(report.Failed, match="does not settle: node 2 does not come back"):
         one.round(1, [], 1)
+
+
+def test_writes_that_were_not_heard_of_yet_are_waited_for(one, monkeypatch):
+    """Writers are at work when a round fails, and what one has begun may be read by another before its words arrive."""
+    monkeypatch.setattr(ss, "HEARD", 2)
+    held = []
+
+    def late(writer):
+        with writer.lock:
+            del writer.log.feed
+            for text, now in held:
+                writer.log.feed(text, now)
+
+    def settle():
+        writer = [s for s in one.stampers.all if s.node == 2][0]
+        writer.log.feed = lambda text, now: held.append((text, now))
+        time.sleep(1.5)
+        threading.Timer(0.5, late, [writer]).start()
+        raise wd.Trouble("node 2 does not come back")
+    one.world.settle = settle
+    with pytest.raises(report.Failed, match="does not settle: node 2 does not come back"):
+        one.round(1, [], 1)
+    assert held
 
 
 def test_wrong_parity_is_a_failure(one):

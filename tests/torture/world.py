@@ -122,6 +122,8 @@ class World(FaultyRig):
 
     def write(self, number):
         if not self.stampers.of(number):
+            for why in self.stampers.fallen(number):
+                self.evidence.add(f"node {number} writer", why)
             self.stampers.start(number, self.node(number), DEV)
         self.well(number)
 
@@ -244,7 +246,10 @@ class World(FaultyRig):
             cluster = self.guests[i].status(NAME)["cluster"]
             if not cluster["quorate"] or {n["id"] for n in cluster["nodes"] if n["state"] == "active"} != set(self.all):
                 return False
-        return all(self.stampers.of(i) for i in self.all)
+        idle = [i for i in self.all if not self.stampers.of(i)]
+        if idle:
+            raise Trouble(f"nothing writes on node {', '.join(map(str, idle))}")
+        return True
 
     def whole(self):
         """Is every role in sync? Takes back what is out."""
