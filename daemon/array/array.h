@@ -202,7 +202,7 @@ struct ddr_array {
 	struct ddr_table *table;		/* the one that is being loaded */
 	uint64_t gen_writing;		/* generation of the superblock write in progress ... */
 	uint32_t gen_members;		/* ... and the members that it goes to */
-	uint8_t gen_id_writing[16];
+	uint8_t gen_id_writing[16], cluster_writing[16];
 	uint64_t gen_noted;		/* the last generation given to state.h */
 	uint8_t gen_id_noted[16];
 

@@ -69,6 +69,8 @@ static void write_owners(struct ddr_array *a, struct ddr_meta_op *op, const stru
 	owners = a->owners;
 	ddr_owners_follow(&owners, next);
 	ddr_sm_owners(a->sm, &owners);
+	ddr_drive_whose(a, op, owners.cluster);
+	memcpy(a->cluster_writing, owners.cluster, sizeof(a->cluster_writing));
 	fault = ddr_metaio_owners(op, &owners, next);
 	if (fault.code)
 		refuse(a, op, &fault);
@@ -233,8 +235,10 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	}
 	in = ddr_drive_input(a, type[kind]);
 	/* a generation that no disk has must not be remembered: the next start would miss it */
-	if (kind == DDR_META_SB && (a->gen_members & ~failed))
+	if (kind == DDR_META_SB && (a->gen_members & ~failed)) {
 		ddr_state_seen(a->d->conf.state_dir, a->uuid, a->gen_writing, a->gen_id_writing);
+		memcpy(a->owners.cluster, a->cluster_writing, sizeof(a->owners.cluster));
+	}
 	in->io = io;
 	in->failed_members = failed;
 	in->no_space = no_space;
@@ -495,7 +499,7 @@ static void load_sm(struct ddr_array *a, const struct ddr_load *l)
 static int make_io(struct ddr_array *a)
 {
 	struct ddr_metaio_config meta = {
-		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = ddr_drive_still(a), .done = on_meta, .exchanged = ddr_drive_exchanged, .unable = ddr_drive_unable, .may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .ctx = a,
+		.loop = a->d->loop, .engine = a->d->conf.io_engine, .members = a->members, .still = ddr_drive_still(a), .done = on_meta, .exchanged = ddr_drive_exchanged, .taken = ddr_drive_taken, .unable = ddr_drive_unable, .may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .ctx = a,
 		.operations = 2 * (a->super.log_blocks + a->super.map_blocks) + 16, .owner_pages = a->super.owner_pages,
 	};
 	struct ddr_jobs_config jobs = {

@@ -90,6 +90,9 @@ bool ddr_drive_look_tick(struct ddr_array *a, uint64_t now_ms);
 /* For ddr_metaio_config. */
 bool ddr_drive_may_stamp(void *ctx, unsigned int member);
 void ddr_drive_stamped(void *ctx, unsigned int member, enum ddr_meta_stamped how, const struct ddr_stamp *found);
+void ddr_drive_taken(void *ctx, unsigned int member, const struct ddr_super *sb, const uint8_t cluster[DDR_UUID_LEN]);
+/* @op, a change or a check of the superblocks, writes over none that names a cluster unknown here. @next: the cluster that a change records; NULL: a check. */
+void ddr_drive_whose(struct ddr_array *a, struct ddr_meta_op *op, const uint8_t next[DDR_UUID_LEN]);
 /* From now on members that hang are detected. */
 void ddr_drive_stall_start(struct ddr_array *a);
 /* For ddr_metaio_config. */

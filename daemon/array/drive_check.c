@@ -3,7 +3,7 @@
  * Does each device still hold its member? A LUN may be remapped, or a mapped device may get another table, below a running array. The
  * contents of a member are read before each change of its superblock (metaio_super.c), and here: when the kernel reports a change of
  * the device, or its reports were lost; when this process stood still; and, in a cluster, when the group has agreed on a new
- * generation, which only one node has written.
+ * generation, which only one node has written. And do they still name this node's cluster? If not, another one has adopted the array (drive_stamp.c).
  *
  * Also: does each member answer (stall.h)?
  *
@@ -112,6 +112,21 @@ void ddr_drive_uevent(struct ddr_daemon *d, const struct ddr_uevent *e)
 		ddr_drive_path_is_back(d, e->major, e->minor);
 }
 
+void ddr_drive_whose(struct ddr_array *a, struct ddr_meta_op *op, const uint8_t next[DDR_UUID_LEN])
+{
+	uint8_t cluster[3][DDR_UUID_LEN];
+
+	if (!a->super.owner_pages)
+		return;
+	memcpy(cluster[0], a->owners.cluster, DDR_UUID_LEN);
+	memcpy(cluster[1], ddr_sm_cluster(a->sm), DDR_UUID_LEN);
+	if (next)
+		memcpy(cluster[2], next, DDR_UUID_LEN);
+	else
+		a->d->transport->cluster_id(a->d, cluster[2]);
+	ddr_metaio_whose(op, cluster, 3, ddr_sm_super(a->sm)->generation);
+}
+
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed)
 {
 	uint32_t unread = failed & ~a->members->exchanged;
@@ -149,6 +164,7 @@ void ddr_drive_check_tick(struct ddr_array *a, uint64_t now_ms)
 		return;
 	op = ddr_metaio_get(a->meta, DDR_META_CHECK, 0, members);
 	ddr_metaio_supers(op, ddr_sm_super(a->sm), ddr_sm_super(a->sm));
+	ddr_drive_whose(a, op, NULL);
 	a->check.out = true;
 	a->check.asked = members;
 	ddr_metaio_run(op, now_ms, a->tune.io_timeout_ms);

@@ -256,20 +256,12 @@ bool ddr_drive_may_stamp(void *ctx, unsigned int member)
 }
 
 /* Without a cluster the kernel gets KILL though the array may be held, and nothing before it: what was decided then must not let a write go first. */
-static void stop(struct ddr_array *a, unsigned int member, const struct ddr_stamp *found)
+static void stop(struct ddr_array *a, const char *text)
 {
 	const struct ddr_still *still = ddr_drive_still(a);
 	struct ddr_rec rec;
 	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };
-	char text[DDR_ERROR_LEN], who[DDR_NODE_NAME + 1], machine[37];
 
-	memcpy(who, found->name, DDR_NODE_NAME);
-	who[DDR_NODE_NAME] = '\0';
-	uuid_unparse_lower(found->machine, machine);
-	snprintf(text, sizeof(text), "another machine %s (node %u, '%s', machine %s; member %u, slot %u). Two machines that use one array and do not belong to one "
-		 "cluster destroy it. If it is to be used there, remove its device here (ddraid stop). If not, stop it there, and start it here: ddraid start --adopt %s",
-		 found->kind == DDR_STAMP_CLAIM ? "has claimed the array: it was started there with --adopt" : "writes here as the owner of this node's slot",
-		 found->node, who, machine, member, found->slot, a->name);
 	while (still != &a->d->still && ddr_kchan_take(a->chan, &rec))
 		;
 	a->broken = "another machine uses this array";
@@ -279,6 +271,34 @@ static void stop(struct ddr_array *a, unsigned int member, const struct ddr_stam
 	ddr_drive_give_up(a, &out);
 	if (still != &a->d->still)
 		ddr_kchan_flush(a->chan);
+}
+
+static void stop_by_stamp(struct ddr_array *a, unsigned int member, const struct ddr_stamp *found)
+{
+	char text[DDR_ERROR_LEN], who[DDR_NODE_NAME + 1], machine[37];
+
+	memcpy(who, found->name, DDR_NODE_NAME);
+	who[DDR_NODE_NAME] = '\0';
+	uuid_unparse_lower(found->machine, machine);
+	snprintf(text, sizeof(text), "another machine %s (node %u, '%s', machine %s; member %u, slot %u). Two machines that use one array and do not belong to one "
+		 "cluster destroy it. If it is to be used there, remove its device here (ddraid stop). If not, stop it there, and start it here: ddraid start --adopt %s",
+		 found->kind == DDR_STAMP_CLAIM ? "has claimed the array: it was started there with --adopt" : "writes here as the owner of this node's slot",
+		 found->node, who, machine, member, found->slot, a->name);
+	stop(a, text);
+}
+
+void ddr_drive_taken(void *ctx, unsigned int member, const struct ddr_super *sb, const uint8_t cluster[DDR_UUID_LEN])
+{
+	struct ddr_array *a = ctx;
+	char text[DDR_ERROR_LEN], id[37];
+
+	if (a->broken)
+		return;
+	uuid_unparse_lower(cluster, id);
+	snprintf(text, sizeof(text), "the superblocks on member %u (%s) name another cluster, %s, and were written by that (generation %" PRIu64 "): the array was started "
+		 "there with --adopt. Two clusters that use one array destroy it. If it is to be used there, remove its device here (ddraid stop). If not, stop it "
+		 "there, and start it here: ddraid start --adopt %s", member, a->members->name[member], id, sb->generation, a->name);
+	stop(a, text);
 }
 
 static void begin_again(struct ddr_array *a, unsigned int member)
@@ -302,7 +322,7 @@ static void other_stamp(struct ddr_array *a, unsigned int member, enum ddr_meta_
 		a->check.done &= ~(1u << member);
 		ddr_drive_check(a, 1u << member);
 	} else if (how == DDR_STAMPED_TAKEN) {
-		stop(a, member, found);
+		stop_by_stamp(a, member, found);
 	} else {
 		begin_again(a, member);
 	}

@@ -56,6 +56,11 @@ struct ddr_metaio_config {
 	 */
 	void (*exchanged)(void *ctx, unsigned int member);
 	/*
+	 * Only of format 2, and after ddr_metaio_whose(): the superblocks on @member, @sb, are those of the array, and name another cluster. Nothing was written
+	 * there; the operation fails on this member. Must not close.
+	 */
+	void (*taken)(void *ctx, unsigned int member, const struct ddr_super *sb, const uint8_t cluster[DDR_UUID_LEN]);
+	/*
 	 * Within the time limit a request could not be made because of a failure of this process (@error, aio.h). That is no evidence
 	 * against the member, so the operation is not reported; this node cannot serve the array. Must not close.
 	 */
@@ -101,6 +106,11 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
  * crc of the pages does not matter. Returns the fault if @owners is not valid: nothing must be written then.
  */
 struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next);
+/*
+ * For superblocks and checks of format 2, after ddr_metaio_supers(): the clusters that may own the array, as far as this node knows, @n of them. A valid copy
+ * of this @generation, or of a later one, that names none of these is not written over: see taken(). One without a cluster is fine.
+ */
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation);
 /* The byte offset to write to, for all members. Only log and map. */
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
 /* The operation is not carried out, and fails on all members. */

@@ -51,6 +51,8 @@ struct ddr_meta_op {
 	struct ddr_aio_req req[DDR_MAX_MEMBERS];
 };
 
+#define DDR_META_CLUSTERS	3u
+
 /* The part of an operation that only superblocks need. */
 struct ddr_meta_supers {
 	uint8_t array[DDR_UUID_LEN];
@@ -60,6 +62,9 @@ struct ddr_meta_supers {
 	uint8_t *pair[DDR_MAX_MEMBERS];		/* two blocks for each member that had a device here: to write, and as read. They stay */
 	/* format 2: the pages as read follow these two blocks; those to write are the same for all members */
 	bool owned;				/* this change has pages */
+	uint8_t whose[DDR_META_CLUSTERS][DDR_UUID_LEN];	/* clusters that may own the array */
+	unsigned int clusters;			/* so many; 0: any */
+	uint64_t generation;			/* of the array, as this node knows it */
 	uint8_t *pages[DDR_SB_COPIES];
 	uint32_t crc[DDR_SB_COPIES];		/* of them */
 	uint64_t pages_offset[DDR_SB_COPIES];
@@ -87,6 +92,7 @@ struct ddr_metaio {
 	struct qb_list_head free_one, free_all, busy;
 	struct ddr_meta_op *stamp[DDR_MAX_MEMBERS];	/* format 2: for each member that had a device here */
 	uint64_t now_ms;		/* time of the last tick or operation */
+	bool taken;			/* cfg.taken() was called: no superblock is written any more */
 	bool closing;
 };
 

@@ -11,6 +11,9 @@
  * written, flushed and read back; only if it was read back as it was written, the other copy follows. So there is a valid copy at every moment,
  * however often power fails, and after a change both copies have its generation.
  *
+ * A copy that is this member's, and as new as what this node knows, may name another cluster: then that one has adopted the array, and this node writes
+ * nothing over it (rule I3).
+ *
  * Must never: write to a disk that was not seen to be this member within the same operation; write because of a single read in which a copy was
  * not this member's; write a copy while the other one is not known to be valid; write a superblock before its pages are durable.
  */
@@ -22,6 +25,7 @@
 
 #include "daemon/disk/metaio_int.h"
 #include "lib/disk/format_owner.h"
+#include "lib/math/uuid.h"
 
 #define AGAIN_MS	1000u	/* between two reads of both copies */
 #define LOOKS_MAX	4u	/* a device that shows something else each time is not this member's */
@@ -64,6 +68,14 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	for (unsigned int c = 0; c < DDR_SB_COPIES; c++)
 		s->offset[c] = ddr_super_offset(now, c);
 	s->owned = false;
+	s->clusters = 0;
+}
+
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation)
+{
+	op->supers->clusters = n < DDR_META_CLUSTERS ? n : DDR_META_CLUSTERS;
+	op->supers->generation = generation;
+	memcpy(op->supers->whose, cluster, (size_t)op->supers->clusters * DDR_UUID_LEN);
 }
 
 struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next)
@@ -156,8 +168,8 @@ static bool decode(struct ddr_meta_op *op, unsigned int member, struct ddr_super
 }
 
 /*
- * Takes a copy that was read. False: its pages are read next. A check only wants to know whose disk it is, and so does not need them. A member
- * that missed the change to format 2 has none.
+ * Takes a copy that was read. False: its pages are read next. A check needs them only to know whose the array is. A member that missed the change to
+ * format 2 has none.
  */
 static bool take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 {
@@ -169,7 +181,7 @@ static bool take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 		s->unread |= 1u << s->copy;
 	} else if (valid && is_ours(op, member, &sb)) {
 		s->seq[s->copy] = sb.seq;
-		if (s->left && ddr_super_has_owners(&sb) && sb.owner_pages == op->m->cfg.owner_pages) {
+		if ((s->left || op->supers->clusters) && ddr_super_has_owners(&sb) && sb.owner_pages == op->m->cfg.owner_pages) {
 			s->step = DDR_MS_READ_PAGES;
 			ddr_metaio_submit(op, member, DDR_AIO_READ, pages_buffer(op, member), sb.owner_pages, ddr_owner_offset(&sb, s->copy));
 			return false;
@@ -181,18 +193,34 @@ static bool take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 	return true;
 }
 
-/* The pages of a copy that is ours: without the right ones it is torn. */
-static void take_pages(struct ddr_meta_op *op, unsigned int member, int result)
+/* A cluster that may not own the array has written these superblocks. Those of a member that was out meanwhile are older, and prove nothing. */
+static bool is_taken(const struct ddr_meta_op *op, const struct ddr_super *sb, const uint8_t *cluster)
+{
+	const struct ddr_meta_supers *s = op->supers;
+	bool known = !s->clusters || ddr_uuid_is_zero(cluster) || sb->generation < s->generation;
+
+	for (unsigned int i = 0; i < s->clusters; i++)
+		known |= memcmp(s->whose[i], cluster, DDR_UUID_LEN) == 0;
+	return !known;
+}
+
+/*
+ * The pages of a copy that is ours: without the right ones it is torn, but for a check, which has found the disk of the member all the same. False: the
+ * array is another cluster's.
+ */
+static bool take_pages(struct ddr_meta_op *op, unsigned int member, int result)
 {
 	struct ddr_meta_super *s = state_of(op, member);
+	const uint8_t *cluster = ddr_owners_cluster(pages_buffer(op, member));
 	struct ddr_super sb;
+	bool valid = !result && decode(op, member, &sb) && ddr_owners_decode(pages_buffer(op, member), &sb, NULL).code == DDR_FE_OK;
 
-	if (result)
-		s->unread |= 1u << s->copy;
-	else if (decode(op, member, &sb) && ddr_owners_decode(pages_buffer(op, member), &sb, NULL).code == DDR_FE_OK)
-		s->ours |= 1u << s->copy;
-	else
-		s->torn |= 1u << s->copy;
+	*(valid || !s->left ? &s->ours : result ? &s->unread : &s->torn) |= 1u << s->copy;
+	if (!valid || !is_taken(op, &sb, cluster))
+		return true;
+	op->m->taken = true;
+	op->m->cfg.taken(op->m->cfg.ctx, member, &sb, cluster);
+	return false;
 }
 
 /* That has to wait: somebody may be exchanging disks just now. */
@@ -283,13 +311,14 @@ enum ddr_meta_next ddr_meta_super_next(struct ddr_meta_op *op, unsigned int memb
 {
 	struct ddr_meta_super *s = state_of(op, member);
 
+	if (op->m->taken)
+		return DDR_MN_FAILED;
 	op->deadline_ms = op->m->now_ms + op->timeout_ms;
 	switch (s->step) {
 	case DDR_MS_READ:
 		return take_copy(op, member, result) ? copy_read(op, member) : DDR_MN_GOES_ON;
 	case DDR_MS_READ_PAGES:
-		take_pages(op, member, result);
-		return copy_read(op, member);
+		return take_pages(op, member, result) ? copy_read(op, member) : DDR_MN_FAILED;
 	case DDR_MS_WRITE_PAGES:
 		if (result)
 			return DDR_MN_FAILED;

@@ -125,6 +125,11 @@ struct ddr_fault ddr_owners_encode(const struct ddr_owners *o, struct ddr_super 
  * filled if the result's code is DDR_FE_OK.
  */
 struct ddr_fault ddr_owners_decode(const void *pages, const struct ddr_super *sb, struct ddr_owners *o);
+/* The cluster that used the array last, of pages that were decoded or encoded. */
+static inline const uint8_t *ddr_owners_cluster(const void *pages)
+{
+	return ((const struct ddr_disk_page *)pages)->cluster;
+}
 
 /* Copies a node's name so that it may be stored: printable ASCII ('?' for any other byte), cut to what fits, filled up with NUL. */
 void ddr_owner_name(char to[DDR_NODE_NAME], const char *name);

@@ -44,6 +44,11 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	(void)op, (void)now, (void)next;
 }
 
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation)
+{
+	(void)op, (void)cluster, (void)n, (void)generation;
+}
+
 struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next)
 {
 	(void)op;

@@ -32,6 +32,8 @@ static struct {
 	bool watched;			/* the array is held after a standstill, as drive.c has it; else what is tested does not depend on that */
 	unsigned int dropped;		/* records for the kernel */
 	unsigned int logs, log_failed;	/* writes of the log that have ended; members that failed with one */
+	uint32_t supers;		/* members to which anything but stamps was written */
+	unsigned int changes, change_failed;	/* the same of superblocks */
 	unsigned int gave_up, lost, told, reads[DDR_MAX_MEMBERS], writes[DDR_MAX_MEMBERS];
 	char text[DDR_ERROR_LEN];
 	uint32_t node;			/* the owner of the slot, as the disks have it */
@@ -146,7 +148,15 @@ static bool name_of(const struct ddr_daemon *daemon, uint32_t node, char *buf, s
 	return true;
 }
 
-static const struct ddr_transport_ops transport = { .node = node_of, .known_name = name_of };
+/* The disks of super-disks.h name two clusters, one in each copy: this node's, and the one that is recorded. */
+static bool cluster_of(const struct ddr_daemon *daemon, uint8_t id[16])
+{
+	(void)daemon;
+	fixture_uuid(id, 1);
+	return true;
+}
+
+static const struct ddr_transport_ops transport = { .node = node_of, .known_name = name_of, .cluster_id = cluster_of };
 
 static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t failed, uint32_t no_space)
 {
@@ -154,6 +164,11 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	if (kind == DDR_META_LOG) {
 		play.logs++;
 		play.log_failed |= failed;
+		return;
+	}
+	if (kind == DDR_META_SB) {
+		play.changes++;
+		play.change_failed = failed;
 		return;
 	}
 	assert_int_equal(kind, DDR_META_CHECK);
@@ -168,7 +183,7 @@ static void open_meta(void)
 {
 	struct ddr_metaio_config cfg = {
 		.operations = 4, .ctx = &a, .done = on_meta, .exchanged = ddr_drive_exchanged, .members = a.members, .owner_pages = w.sb.owner_pages,
-		.may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped,
+		.may_stamp = ddr_drive_may_stamp, .stamped = ddr_drive_stamped, .taken = ddr_drive_taken,
 	};
 
 	assert_int_equal(ddr_metaio_open(&a.meta, &cfg), 0);
@@ -197,6 +212,7 @@ static void open_array(bool owned)
 	a.tune.io_timeout_ms = 5000;
 	a.members = open_members();
 	a.ready = true;
+	fixture_uuid(a.owners.cluster, 3);
 	fixture_uuid(d.boot_id, 5);
 	fixture_uuid(d.ident.id.machine, 6);
 	d.ident.stored = true;
@@ -250,6 +266,7 @@ static void one_request(struct ddr_aio_req *req)
 	if (is_write(req)) {
 		assert_false(play.watched && a.members->still.held);
 		assert_int_equal(req->begin_by_ms != 0, stamp);
+		play.supers |= stamp ? 0 : 1u << m;
 		play.writes[m] += stamp;
 		assert_int_equal(pwrite(req->fd, req->buf, req->len, (off_t)req->offset), req->len);
 	} else {
@@ -307,7 +324,7 @@ static void pass(uint64_t ms)
 	ends();
 }
 
-static bool found(uint32_t m, unsigned int place, struct ddr_stamp *s)
+static inline bool found(uint32_t m, unsigned int place, struct ddr_stamp *s)
 {
 	uint8_t block[DDR_META_BLOCK];
 
@@ -337,12 +354,12 @@ static void put_by(uint32_t m, enum ddr_stamp_kind kind, uint64_t seq, bool own)
 	put_block(m, seq & 1, block);
 }
 
-static void put_other(uint32_t m, enum ddr_stamp_kind kind, uint64_t seq)
+static inline void put_other(uint32_t m, enum ddr_stamp_kind kind, uint64_t seq)
 {
 	put_by(m, kind, seq, false);
 }
 
-static unsigned int written(void)
+static inline unsigned int written(void)
 {
 	unsigned int n = 0;
 
@@ -362,7 +379,7 @@ static inline bool under_way(unsigned int member, uint64_t ended)
 }
 
 /* The kernel's side of a standstill, as drive.c has it. */
-static void stopped(void)
+static inline void stopped(void)
 {
 	assert_true(ddr_drive_looks_first(&a));
 	assert_int_equal(play.told, 0);
