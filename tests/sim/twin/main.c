@@ -4,7 +4,7 @@
  *
  *	ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS]
  *	ddrsim --daemon --finding NAME ...	looks for a known defect (finding.c)
- *	ddrsim --daemon --run FILE [--trace]	a scenario that begins with "> sim" and says daemons=1
+ *	ddrsim --daemon [--rules-only] --run FILE [--trace]	a scenario that begins with "> sim" and says daemons=1
  *
  * Without arguments: a few seconds of seeds on one node, and on three. A seed that fails is shrunk as those of ddrsim are. Exit code: 0 no rule was broken,
  * 1 one was (the seed is printed), 2 usage.
@@ -20,7 +20,7 @@ struct options { uint64_t first, last, events, shrink; uint32_t nodes; bool trac
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS] [--finding NAME] | --run FILE [--trace]\n");
+	fprintf(stderr, "usage: ddrsim --daemon [--seeds A-B | --seed N] [--events N] [--nodes N] [--trace] [--quiet] [--rules-only] [--shrink SECONDS] [--finding NAME] | [--rules-only] --run FILE [--trace]\n");
 	exit(2);
 }
 
@@ -111,7 +111,7 @@ static void parse(int argc, char **argv, struct options *o)
 	}
 }
 
-static int run_file(const char *path, bool trace)
+static int run_file(const char *path, bool trace, bool rules_only)
 {
 	FILE *f = fopen(path, "r");
 	bool good;
@@ -120,7 +120,7 @@ static int run_file(const char *path, bool trace)
 		perror(path);
 		return 2;
 	}
-	good = tape_run_file(f, path, trace, false);
+	good = tape_run_file(f, path, trace, rules_only);
 	fclose(f);
 	return good ? 0 : 1;
 }
@@ -129,11 +129,12 @@ int main(int argc, char **argv)
 {
 	struct options o = { .first = 1, .last = 20, .events = 3000, .nodes = 1, .shrink = 60 };
 	struct sim *s = malloc(sizeof(*s));
+	int run = argc > 1 && strcmp(argv[1], "--rules-only") == 0 ? 2 : 1;
 	bool good;
 
-	if (argc > 2 && strcmp(argv[1], "--run") == 0) {
+	if (argc > run + 1 && strcmp(argv[run], "--run") == 0) {
 		free(s);
-		return run_file(argv[2], argc > 3);
+		return run_file(argv[run + 1], argc > run + 2, run == 2);
 	}
 	if (!s)
 		return 2;
