@@ -377,11 +377,12 @@ static long ddr_ioctl_bind(struct ddr_channel *ch, struct ddr_bind __user *arg)
 		return -EFAULT;
 	if (in.abi != DDR_ABI_VERSION)
 		return put_user(DDR_ABI_VERSION, &arg->abi) ? -EFAULT : -EPROTO;
-	if ((in.flags & ~DDR_BIND_F_LOADED) || memchr_inv(in.reserved, 0, sizeof(in.reserved)) ||
+	if ((in.flags & ~DDR_BIND_F_LOADED) || in.lowest || in.highest || in.reserved ||
 	    in.timeout_ms < DDR_MIN_TIMEOUT_MS || in.timeout_ms > DDR_MAX_TIMEOUT_MS)
 		return -EINVAL;
 	out = (struct ddr_bind) {
 		.abi = in.abi, .epoch = in.epoch, .timeout_ms = in.timeout_ms,
+		.lowest = DDR_SERVES_LOWEST, .highest = DDR_SERVES_HIGHEST,
 	};
 	memcpy(out.uuid, in.uuid, sizeof(out.uuid));
 

@@ -31,6 +31,11 @@ enum {
 	DDR_HAS_ARG1	= 1 << 7,
 	DDR_HAS_ARG2	= 1 << 8,
 	DDR_HAS_RANGE	= DDR_HAS_START | DDR_HAS_COUNT,
+#ifdef DDRAID_NEXT_VERSION		/* for tests: a module that serves the next version takes what others refuse */
+	DDR_PING_SAYS	= DDR_HAS_ARG0,
+#else
+	DDR_PING_SAYS	= 0,
+#endif
 };
 
 struct ddr_command {
@@ -201,7 +206,7 @@ static const struct ddr_command ddr_commands[] = {
 	DDR_CMD(DDR_U_KILL, ddr_cmd_kill, 0, 0),
 	DDR_CMD(DDR_U_STATUS, ddr_cmd_status,
 		DDR_HAS_RANGE | DDR_HAS_ARG0 | DDR_HAS_ARG1 | DDR_HAS_ARG2, 0),
-	DDR_CMD(DDR_U_PING, ddr_cmd_ping, DDR_HAS_SEQ, 0),
+	DDR_CMD(DDR_U_PING, ddr_cmd_ping, DDR_HAS_SEQ | DDR_PING_SAYS, 0),
 	DDR_CMD(DDR_U_CONFIG, ddr_cmd_config, DDR_HAS_ARG0 | DDR_HAS_ARG1, 0),
 #undef DDR_CMD
 };

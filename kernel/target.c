@@ -474,7 +474,8 @@ static void __exit ddr_exit(void)
 }
 
 /*
- * The interface version of the loaded module, for packages and for the command: a release that
+ * The interface version of the loaded module, and the versions of the protocol between nodes that
+ * it serves (the lowest, the highest), for packages and for the command: a release that
  * is about to be installed must be able to serve the arrays that are up. Read-only.
  */
 static int ddr_abi_get(char *buf, const struct kernel_param *kp)
@@ -482,17 +483,29 @@ static int ddr_abi_get(char *buf, const struct kernel_param *kp)
 	return sysfs_emit(buf, "%u\n", DDR_ABI_VERSION);
 }
 
-static int ddr_abi_set(const char *text, const struct kernel_param *kp)
+static int ddr_protocol_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%u %u\n", DDR_SERVES_LOWEST, DDR_SERVES_HIGHEST);
+}
+
+static int ddr_param_set(const char *text, const struct kernel_param *kp)
 {
 	return -EPERM;
 }
 
 static const struct kernel_param_ops ddr_abi_ops = {
-	.set = ddr_abi_set,
+	.set = ddr_param_set,
 	.get = ddr_abi_get,
+};
+
+static const struct kernel_param_ops ddr_protocol_ops = {
+	.set = ddr_param_set,
+	.get = ddr_protocol_get,
 };
 module_param_cb(abi, &ddr_abi_ops, NULL, 0444);
 MODULE_PARM_DESC(abi, "version of the interface to ddraidd (read only)");
+module_param_cb(protocol, &ddr_protocol_ops, NULL, 0444);
+MODULE_PARM_DESC(protocol, "lowest and highest version of the protocol between nodes (read only)");
 
 module_init(ddr_init);
 module_exit(ddr_exit);

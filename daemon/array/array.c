@@ -190,6 +190,7 @@ static const struct ddr_kchan_ops kchan_ops = {
 static void bind_array(struct ddr_array *a)
 {
 	const char *waits = a->d->transport->waits(a->d);
+	struct ddr_speaks speaks;
 	int ret;
 
 	ddr_drive_wake(a);
@@ -209,7 +210,7 @@ static void bind_array(struct ddr_array *a)
 	}
 	if (ret == 0) {
 		name_by_device(a);
-		ret = begin_load(a);
+		ret = ddr_drive_speaks(a, &speaks) ? begin_load(a) : -EPROTONOSUPPORT;
 	}
 	if (ret == 0)
 		return;
@@ -222,6 +223,8 @@ static void bind_array(struct ddr_array *a)
 	if (ret == -EPROTO)
 		snprintf(a->error, sizeof(a->error), "the kernel module speaks version %u of the kernel interface, this ddraidd version %u; "
 			 "install module and daemon of the same release", a->bind.abi, DDR_ABI_VERSION);
+	else if (ret == -EPROTONOSUPPORT)
+		ddr_drive_speaks_not(a);
 	else
 		snprintf(a->error, sizeof(a->error), "the kernel module refuses the daemon: %s", strerror(-ret));
 	refused(a);

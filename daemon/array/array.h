@@ -366,6 +366,12 @@ const char *ddr_drive_accept(struct ddr_array *a);	/* the operator accepts the c
  * leave. a->error says why.
  */
 bool ddr_drive_unfit(struct ddr_array *a);
+/*
+ * The versions of the protocol in which this node may serve the array: those that this daemon speaks, and the module that has the array serves. False:
+ * there are none; ddr_drive_speaks_not() puts it into a->error, with what to do.
+ */
+bool ddr_drive_speaks(const struct ddr_array *a, struct ddr_speaks *both);
+void ddr_drive_speaks_not(struct ddr_array *a);
 const char *ddr_drive_fence_ack(struct ddr_array *a, uint32_t node);	/* the operator asserts that it is powered off */
 /* The device is gone and everything is cleared: leaves the group. False: there is nothing to wait for; else a->cluster.left reports the end. */
 bool ddr_drive_leave(struct ddr_array *a);

@@ -402,6 +402,8 @@ void ddr_drive_tick(struct ddr_array *a, uint64_t now_ms)
 	if (now_ms + (rested ? ping_early(a) : 0) >= a->ping_due_ms && a->chan) {
 		struct ddr_rec ping = { .type = DDR_U_PING, .seq = ++a->ping_seq, .member = DDR_NO_MEMBER };
 
+		if (DDR_MSG_HIGHEST > DDR_MSG_VERSION && a->cluster.version > DDR_MSG_VERSION)
+			ping.arg[0] = a->cluster.version;	/* only a module that serves it takes that */
 		a->ping_due_ms = now_ms + a->tune.daemon_timeout_ms / 4;
 		ddr_drive_to_kernel(a, &ping);
 		ddr_kchan_flush(a->chan);
@@ -586,7 +588,7 @@ int ddr_drive_start(struct ddr_array *a, struct ddr_load *l)
 		ret = ddr_kchan_start(a->chan);
 	}
 	if (ret == 0)
-		ret = transport->join(&a->transport, a->d, a->uuid, &ddr_drive_transport_events, a);
+		ret = ddr_drive_speaks(a, &a->d->speaks) ? transport->join(&a->transport, a->d, a->uuid, &ddr_drive_transport_events, a) : -EPROTO;
 	if (ret) {
 		snprintf(a->error, sizeof(a->error), "this node cannot serve the array: %s", strerror(-ret));
 		ddr_drive_stop(a);

@@ -141,9 +141,9 @@ bool ddr_drive_unfit(struct ddr_array *a)
 
 	if (!node || ddr_sm_takes_part(a->sm))
 		return false;
-	snprintf(a->error, sizeof(a->error), "ddraidd on node %u (%s) speaks version %u of the group protocol, this one version %u; install the "
-					     "same release on all nodes",
-		 node, a->d->transport->node_name(a->d, node, name, sizeof(name)), a->cluster.foreign_version, DDR_MSG_VERSION);
+	snprintf(a->error, sizeof(a->error), "ddraidd on node %u (%s) speaks version %u of the group protocol, this one and its kernel module speak versions %u "
+					     "to %u; install the same release on all nodes, and load its module",
+		 node, a->d->transport->node_name(a->d, node, name, sizeof(name)), a->cluster.foreign_version, a->d->speaks.lowest, a->d->speaks.highest);
 	return true;
 }
 

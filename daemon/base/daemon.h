@@ -18,6 +18,7 @@
 #include "daemon/base/still.h"
 #include "lib/conf.h"
 #include "lib/disk/assemble.h"
+#include "lib/node/version.h"
 
 #define DDR_ARRAYS_MAX	64u	/* arrays of one node; more are refused */
 #define DDR_TICK_MS	100u	/* between two ticks of an array, while anything of it is under way */
@@ -73,6 +74,7 @@ struct ddr_daemon {
 	struct ddr_asks *asks;		/* questions to corosync; NULL with another transport */
 	struct ddr_corosync *corosync;	/* the same */
 	struct ddr_link *link;		/* the same; NULL until an array has joined its group */
+	struct ddr_speaks speaks;	/* with other nodes: what this daemon and the module do that has the array which joins next, or joined last */
 	struct ddr_fence *fence;	/* the same */
 	struct ddr_kctl *kctl;
 	void (*wake)(struct ddr_daemon *d);	/* the daemon does not rest any more; NULL: it never does */

@@ -326,7 +326,7 @@ static int connect_link(struct ddr_link *l)
 	ddr_still_watch(&l->d->still);
 	l->epoch = ddr_corosync_epoch(l->d->corosync);
 	l->refusal = CS_OK;
-	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
+	ddr_group_init(&l->group, ddr_corosync_node(l->d->corosync), (uint32_t)getpid(), l->d->speaks.lowest, l->d->speaks.highest);
 	l->group.fences = strcmp(l->d->conf.fence_command, DDR_FENCE_NONE) == 0 ? DDR_FENCES_NO : DDR_FENCES_YES;
 	l->outs = 0;
 	ddr_group_machine(&l->group, l->d->ident.id.machine);
@@ -348,6 +348,26 @@ static struct ddr_link *make(struct ddr_daemon *d)
 	return l;
 }
 
+/*
+ * What this process said in its hello, it said for the module that was loaded then. If the module that has the next array serves other versions, the process
+ * leaves, and joins anew with these: the other nodes would rely on what this one does not do [note 51]. Arrays of the other module are gone, but may not have
+ * said so to the group yet: they do that first.
+ */
+static int forget_other_module(struct ddr_link *l)
+{
+	const struct ddr_speaks *now = &l->d->speaks;
+
+	if (!l->open || (l->group.use.lowest == now->lowest && l->group.use.highest == now->highest))
+		return 0;
+	for (unsigned int i = 0; i < DDR_NODE_RIDES; i++)
+		if (l->rider[i])
+			return -EAGAIN;
+	qb_log(LOG_NOTICE, "the kernel module was replaced: with it this node speaks versions %u to %u of the protocol between nodes, and joins the other nodes anew",
+	       now->lowest, now->highest);
+	close_handle(l);
+	return 0;
+}
+
 int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[16])
 {
 	struct ddr_link *l = d->link ? d->link : make(d);
@@ -358,6 +378,9 @@ int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[
 	/* corosync was started anew, and its loss has not been told yet */
 	if (l->open && l->epoch != ddr_corosync_epoch(d->corosync))
 		return -ENOTCONN;
+	ret = forget_other_module(l);
+	if (ret)
+		return ret;
 	ret = l->open ? 0 : connect_link(l);
 	if (ret)
 		return ret;

@@ -66,7 +66,7 @@ struct ddr_rider {
 
 /*
  * @r begins to take part in array @uuid. 0; or a negative errno, then @r stays the caller's: -ENOTCONN: corosync is not running, or is just
- * ending; it may succeed later.
+ * ending; -EAGAIN: arrays of another module than that of @d->speaks have not left yet; it may succeed later.
  */
 int ddr_link_join(struct ddr_daemon *d, struct ddr_rider *r, const uint8_t uuid[16]);
 /* Sends what corosync takes at once; the rest follows on its own. */

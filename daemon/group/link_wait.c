@@ -113,8 +113,8 @@ static void describe_versions(const struct ddr_link *l, struct ddr_group_id id, 
 		const struct ddr_group_process *p = &l->group.process[i];
 
 		if (p->id.node == id.node && p->id.pid == id.pid)
-			snprintf(buf, size, "ddraidd, %s, speaks versions %u to %u of the protocol between nodes, and the others use version %u: it "
-					    "serves no array. Install the same release there", who, p->vote.lowest, p->vote.highest,
+			snprintf(buf, size, "ddraidd, %s, speaks versions %u to %u of the protocol between nodes with its kernel module, and the others use version %u: "
+					    "it serves no array. Install the same release there, and load its module", who, p->vote.lowest, p->vote.highest,
 				 l->group.use.version);
 	}
 }

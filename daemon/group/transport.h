@@ -83,7 +83,7 @@ struct ddr_transport_ops {
 	 * none (yet), or it could not be stored, and @id is zero. With a cluster it is valid in a view: all of its nodes have said hello.
 	 */
 	bool (*cluster_id)(const struct ddr_daemon *d, uint8_t id[16]);
-	/* Takes part in array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone. */
+	/* Takes part in array @uuid; a view with this node follows. Returns 0, or a negative errno; -ENOTCONN: the cluster is gone; -EAGAIN: not yet. */
 	int (*join)(struct ddr_transport **out, struct ddr_daemon *d, const uint8_t uuid[16],
 		    const struct ddr_transport_events *events, void *ctx);
 	/* Queues a message; false if the queue is full. */

@@ -24,6 +24,7 @@ struct local {
 	const struct ddr_transport_events *events;
 	void *ctx;
 	uint32_t node;
+	struct ddr_speaks speaks;
 	int event_fd;
 	bool joined;			/* the view was delivered */
 	struct ddr_queue queue;
@@ -51,6 +52,7 @@ static int32_t deliver(int32_t fd, int32_t revents, void *data)
 		qb_perror(LOG_ERR, "reading an eventfd");
 	if (!t->joined) {
 		t->joined = true;
+		t->events->version(t->ctx, t->speaks.highest);
 		t->events->view(t->ctx, &t->node, &no_pid, &fences, 1, 1);
 	}
 	while (n--) {
@@ -127,6 +129,7 @@ static int local_join(struct ddr_transport **out, struct ddr_daemon *d, const ui
 	t->events = events;
 	t->ctx = ctx;
 	t->node = local_node(d);
+	t->speaks = d->speaks;
 	t->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->event_fd < 0) {
 		ret = -errno;

@@ -20,8 +20,9 @@
 #define DDR_MSG_MAGIC		0x67724444u	/* "DDrg" */
 #define DDR_MSG_VERSION		20u	/* 2: LEAVING members, unproven states, and who takes part, in HELLO and STATE; 3: STATE has no strangers; 4: rebuild; 5: members that come, go and come back; 6: verify; 7: its schedule; 8: arrays that grow; 9: acknowledgements that are taken back, members that are replaced; 10: STATE says whose owners died; 11: the policy of the array; 12: the end of a change says who owns the slots by the disks; 13: an acknowledgement says whether the sender's device is in use; 14: USE says that; START and MEMBER_DONE say whose the array is; 15: HELLO and STATE say which nodes were excluded by a verdict; 16: START says which machine its sender is, and in which cluster, STATE whose the slots are, and START, LEAVE, FENCED and RECOVERED when; 17: a VERDICT on a process for what its node owes; 18: a region that is clean and suspect; 19: RENEWED, and STATE says where the logs of slots begin; HELLO says which machine its sender is, and GONE what that machine holds no more; 20: HELLO says how long storage may keep what a machine has sent, and FENCED whether the machine was only cut off from the members */
 /*
- * A daemon speaks all versions from the lowest to the highest, and the group uses the highest that all of its daemons speak (lib/node/version.h). A
- * build with DDRAID_NEXT_VERSION speaks one more, in which nothing else is different: tests upgrade a cluster to it, node by node.
+ * A daemon speaks all versions from the lowest to the highest that the loaded module serves (DDR_SERVES_LOWEST, DDR_SERVES_HIGHEST), and the group uses
+ * the highest that all of its daemons speak (lib/node/version.h). A build with DDRAID_NEXT_VERSION speaks one more: tests upgrade a cluster to it, node
+ * by node. In that one every HELLO ends with a word more, and PING says the version to the module.
  */
 #define DDR_MSG_LOWEST		20u	/* a group begins with it, so it must have all that a start from the disks needs */
 #define DDR_MSG_OWES		17u	/* the first version in which a verdict may be for a debt */

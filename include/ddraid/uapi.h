@@ -23,7 +23,18 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
-#define DDR_ABI_VERSION		8u
+#define DDR_ABI_VERSION		9u
+/*
+ * The versions of the protocol between nodes (proto.h) that the module serves: in each of them its node promises to the others what this kernel does,
+ * such as to read a member no more. The daemon speaks none that the loaded module does not serve. Whoever raises DDR_MSG_VERSION decides whether the
+ * module can do what the new version promises, and only then raises this. A build with DDRAID_NEXT_VERSION is for tests (proto.h).
+ */
+#define DDR_SERVES_LOWEST	20u
+#ifdef DDRAID_NEXT_VERSION
+#define DDR_SERVES_HIGHEST	21u
+#else
+#define DDR_SERVES_HIGHEST	20u
+#endif
 #define DDR_DEVICE_NAME		"ddraid"
 #define DDR_UAPI_MAX_ROLES	10u
 #define DDR_UAPI_SHADOW		10u	/* as a member's index: the disk that replaces the one at its place */
@@ -81,7 +92,7 @@ enum ddr_rec_type {
 	DDR_U_KILL	= 75,		/* this node gave up or was evicted: fail all I/O, for good */
 	DDR_U_STATUS	= 76,		/* for the dmsetup status line: arg[0] enum ddr_kaction, start: done, count: todo,
 					 * arg[1]: synced regions, arg[2]: mismatches */
-	DDR_U_PING	= 77,		/* heartbeat; answered by PONG seq */
+	DDR_U_PING	= 77,		/* heartbeat; answered by PONG seq. With DDRAID_NEXT_VERSION also arg[0]: the version in use, or 0 */
 	DDR_U_CONFIG	= 78,		/* arg[0]: enum ddr_kconfig, arg[1]: value */
 };
 
@@ -154,7 +165,8 @@ struct ddr_bind {
 	__u32	shadow_state;		/* enum ddr_kmember, as the last daemon left it */
 	__u32	dev_major[DDR_UAPI_PLACES];	/* 0:0 where the table has '-' */
 	__u32	dev_minor[DDR_UAPI_PLACES];
-	__u32	reserved[2];		/* in: 0, else -EINVAL; out: 0 */
+	__u16	lowest, highest;	/* in: 0, else -EINVAL; out: DDR_SERVES_LOWEST, DDR_SERVES_HIGHEST of the module */
+	__u32	reserved;		/* in: 0, else -EINVAL; out: 0 */
 };
 
 /*

@@ -18,6 +18,16 @@ void ddr_version_init(struct ddr_group *g, uint16_t lowest, uint16_t highest)
 	g->use = (struct ddr_group_version){ .lowest = lowest, .highest = highest, .pending = true };
 }
 
+bool ddr_speaks_both(struct ddr_speaks daemon, struct ddr_speaks module, struct ddr_speaks *both)
+{
+	*both = (struct ddr_speaks){ .lowest = daemon.lowest > module.lowest ? daemon.lowest : module.lowest,
+				     .highest = daemon.highest < module.highest ? daemon.highest : module.highest };
+	if (both->lowest <= both->highest && both->highest)
+		return true;
+	*both = (struct ddr_speaks){ 0 };
+	return false;
+}
+
 static bool same_process(struct ddr_group_id a, struct ddr_group_id b)
 {
 	return a.node == b.node && a.pid == b.pid;

@@ -27,6 +27,17 @@
 struct ddr_group;
 struct ddr_group_process;
 
+/* Versions of the arrays' messages; highest 0: none. */
+struct ddr_speaks {
+	uint16_t lowest, highest;
+};
+
+/*
+ * What a daemon speaks over a module: what both do, for its node promises to the others what its kernel has to keep [note 51]. False: they have
+ * nothing in common, and @both is empty.
+ */
+bool ddr_speaks_both(struct ddr_speaks daemon, struct ddr_speaks module, struct ddr_speaks *both);
+
 /* Of a process, as a part of ddr_group_process. */
 struct ddr_group_vote {
 	uint16_t lowest, highest;	/* versions that it speaks; 0: it has not said hello */

@@ -106,6 +106,13 @@ static void walk_map_done(struct ddr_walk *w, struct ddr_msg *m)
 	}
 }
 
+/* What only the version has that a build with DDRAID_NEXT_VERSION speaks: its number once more. */
+static void walk_next(struct ddr_walk *w, const struct ddr_msg *m)
+{
+	if (DDR_MSG_HIGHEST > DDR_MSG_VERSION && m->version > DDR_MSG_VERSION && ddr_walk_int(w, m->version, 4) != m->version)
+		w->c.bad = true;
+}
+
 static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
 {
 	walk64(w, &m->hello.view);
@@ -126,6 +133,7 @@ static void walk_hello(struct ddr_walk *w, struct ddr_msg *m)
 		if (!m->hello.out[i])
 			w->c.bad = true;
 	}
+	walk_next(w, m);
 }
 
 static void walk_state(struct ddr_walk *w, struct ddr_msg *m)

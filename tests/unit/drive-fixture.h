@@ -40,6 +40,7 @@
 
 /* What is simulated, and what it recorded. */
 static bool bind_early;			/* a bind is to a table that was not resumed yet */
+static uint16_t bind_serves[2] = { DDR_SERVES_LOWEST, DDR_SERVES_HIGHEST };	/* the module, by the answer */
 
 static struct {
 	/* the kernel */
@@ -168,6 +169,8 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 		return -1;
 	b->flags = bind_early ? DDR_BIND_F_LOADED : 0;
 	b->cookie = 7;
+	b->lowest = bind_serves[0];
+	b->highest = bind_serves[1];
 	b->shadow_place = DDR_NO_MEMBER;
 	b->members = 5;
 	for (unsigned int p = 0; p < b->members; p++) {

@@ -63,6 +63,8 @@ int __wrap_ioctl(int fd, unsigned long request, void *arg)
 		return __real_ioctl(fd, request, arg);
 	((struct ddr_bind *)arg)->cookie = 7;
 	((struct ddr_bind *)arg)->shadow_place = DDR_NO_MEMBER;
+	((struct ddr_bind *)arg)->lowest = DDR_SERVES_LOWEST;
+	((struct ddr_bind *)arg)->highest = DDR_SERVES_HIGHEST;
 	return 0;
 }
 

@@ -107,7 +107,7 @@ static void a_node_that_meets_another_protocol_version_refuses_the_array(void **
 		if (!cases[i].stays) {
 			assert_null(a->chan);
 			assert_string_equal(play.event, "refused");
-			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group protocol, this one version "));
+			assert_non_null(strstr(a->error, "node 2 (node 2) speaks version 99 of the group protocol, this one and its kernel module speak versions "));
 		}
 		end();
 	}

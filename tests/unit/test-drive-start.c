@@ -89,6 +89,72 @@ static void a_start_without_memory_is_repeated(void **state)
 	}
 }
 
+static void refused_for_its_module(struct ddr_array *a, uint16_t lowest, uint16_t highest, const char *what_to_do)
+{
+	char versions[160];
+
+	bind_serves[0] = lowest;
+	bind_serves[1] = highest;
+	play.n_events = 0;
+	if (a->state == DDR_ARRAY_RUNNING)
+		ddr_array_close(a, true);
+	else
+		ddr_array_resumed(&d, uuid, true);
+	assert_int_equal(a->state, DDR_ARRAY_REFUSED);
+	assert_null(play.load);
+	assert_null(a->chan);
+	assert_string_equal(play.event, "refused");
+	assert_int_equal(play.n_events, 1);
+	snprintf(versions, sizeof(versions), "the loaded kernel module serves versions %u to %u of the protocol between nodes, and this ddraidd speaks versions %u to %u. ",
+		 lowest, highest, DDR_MSG_LOWEST, DDR_MSG_HIGHEST);
+	assert_non_null(strstr(a->error, versions));
+	assert_non_null(strstr(a->error, what_to_do));
+	play.now += 60000;
+	ddr_arrays_retry(&d);				/* nothing is tried again by itself */
+	assert_int_equal(a->state, DDR_ARRAY_REFUSED);
+	assert_int_equal(play.n_events, 1);
+}
+
+/* Note 51: what this node says it speaks it does with its kernel. A module with which it speaks nothing is named, with the package and what to type. */
+static void a_module_of_other_versions_is_refused(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	d.speaks = (struct ddr_speaks){ 0 };
+	refused_for_its_module(a, DDR_MSG_HIGHEST + 1, DDR_MSG_HIGHEST + 2, "Install the package ddraid of the same release, then type: systemctl restart ddraidd");
+	refused_for_its_module(a, DDR_MSG_LOWEST - 1, DDR_MSG_LOWEST - 1, "Install the package ddraid-dkms of the same release, then type: ddraid stop --all && "
+			       "systemctl stop ddraidd && modprobe -r dm-ddraid && systemctl start ddraidd ddraid");
+	refused_for_its_module(a, 0, 0, "ddraid-dkms");
+	assert_int_equal(d.speaks.highest, 0);		/* so it said nothing to anybody */
+	bind_serves[0] = DDR_SERVES_LOWEST;
+	bind_serves[1] = DDR_SERVES_HIGHEST;
+	ddr_array_resumed(&d, uuid, true);
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	end();
+}
+
+static void what_is_said_is_what_both_do(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	bind_serves[0] = DDR_MSG_LOWEST - 1;
+	bind_serves[1] = DDR_MSG_HIGHEST + 1;
+	ddr_array_close(a, true);
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(d.speaks.lowest, DDR_MSG_LOWEST);
+	assert_int_equal(d.speaks.highest, DDR_MSG_HIGHEST);
+	a->bind.lowest = a->bind.highest = DDR_MSG_LOWEST;	/* as of a daemon that speaks more, over an older module */
+	assert_true(ddr_drive_speaks(a, &d.speaks));
+	assert_int_equal(d.speaks.highest, DDR_MSG_LOWEST);
+	bind_serves[0] = DDR_SERVES_LOWEST;
+	bind_serves[1] = DDR_SERVES_HIGHEST;
+	end();
+}
+
 /* Corosync ends between the binding and the end of the load: as if it had not been there before, and no refusal. @known: that was noticed. */
 static void who_cannot_join_waits_for_the_cluster(bool known)
 {
@@ -160,6 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
 		cmocka_unit_test(a_load_without_memory_is_repeated),
+		cmocka_unit_test(a_module_of_other_versions_is_refused),
+		cmocka_unit_test(what_is_said_is_what_both_do),
 		cmocka_unit_test(a_start_without_memory_is_repeated),
 		cmocka_unit_test(a_cluster_that_goes_during_the_load_is_waited_for),
 		cmocka_unit_test(members_are_not_blamed_for_a_daemon_that_stood_still),

@@ -4,7 +4,8 @@
  * begin and end to take part in arrays, and each reads what is delivered to it in its own time. Whatever happens: all that are in the same two
  * views of an array in a row have got the same messages between them; and once nothing more happens each view has those that take part.
  *
- * The processes speak different versions. Those that are in a view use the same one there, which each of them speaks; and it moves up only while
+ * The processes speak different versions, and so do the modules below them: a process says what both do, and where they do nothing in common none starts. Those that
+ * are in a view use the same one there, which each of them speaks, and each one's module serves; and it moves up only while
  * nobody is missed: a process that ended, or was cut off, while it took part in an array is missed by the others until a message says that it is
  * dead, or its node takes part again.
  *
@@ -70,6 +71,7 @@ struct rides {
 struct process {
 	struct ddr_group g;
 	unsigned int node, pid, part;
+	struct ddr_speaks module;	/* that was loaded when it started: it holds it */
 	bool alive, stopped;
 	struct item *box;
 	unsigned int first, n;
@@ -90,7 +92,7 @@ static struct {
 	uint64_t ring[NODES];			/* of each partition */
 	uint64_t rings, messages;
 	uint32_t left[ARRAYS][NODES];		/* the ride that each node ended last on its own */
-	uint16_t lowest[NODES], highest[NODES];	/* versions of the next process of each node */
+	struct ddr_speaks daemon[NODES], module[NODES];	/* versions of the next process of each node, and of the module that is loaded there */
 	uint8_t machine[NODES];			/* its machine id, from 1 on */
 	struct ddr_cluster_ids ids[NODES];	/* that it has stored */
 	unsigned int ids_made;
@@ -98,7 +100,7 @@ static struct {
 	uint8_t agreed_on[16];			/* the id that the nodes have agreed on; zero: none */
 	bool plain;				/* one release, no copies, and no nodes of other clusters; but power is often lost while an id is being agreed */
 	struct { uint32_t dead, missed[NODES]; bool sure; } word[8192];	/* what each message of an array says besides */
-	unsigned int rises, refused, copied, yielded, met, ended, ids_agreed;
+	unsigned int rises, refused, copied, yielded, met, ended, ids_agreed, unfit;
 	uint32_t seed;
 } world;
 
@@ -154,23 +156,31 @@ static void change(bool nodes)
 
 static void start_process(unsigned int node)
 {
-	struct process *p = &world.process[world.n++];
+	struct process *p = &world.process[world.n];
 	struct item ring = { .what = RING, .ring = world.ring[world.part[node]] };
+	struct ddr_speaks speaks;
 	uint8_t machine[16] = { world.machine[node] };
 	struct item *box = p->box ? p->box : malloc(BOX * sizeof(*box));
 	struct told *log = p->array[0].log ? p->array[0].log : malloc(ARRAYS * LOG * sizeof(*log));
 
 	assert_true(box && log);
 	memset(p, 0, sizeof(*p));
+	p->box = box;
+	p->array[0].log = log;
+	if (!ddr_speaks_both(world.daemon[node], world.module[node], &speaks)) {
+		world.unfit++;
+		return;
+	}
+	world.n++;
+	p->module = world.module[node];
 	p->node = node;
 	p->pid = 100 + world.n;
 	p->alive = true;
-	p->box = box;
 	for (unsigned int a = 0; a < ARRAYS; a++) {
 		p->array[a].entry = -1;
 		p->array[a].log = log + a * LOG;
 	}
-	ddr_group_init(&p->g, node + 1, p->pid, world.lowest[node], world.highest[node]);
+	ddr_group_init(&p->g, node + 1, p->pid, speaks.lowest, speaks.highest);
 	ddr_group_machine(&p->g, machine);
 	ddr_cluster_stored(&p->g, &world.ids[node]);
 	world.of_node[node] = p;
@@ -265,13 +275,18 @@ static struct told *note(struct rides *r, bool view, uint64_t what)
 	return &r->log[r->n++];
 }
 
-static const struct ddr_group_version *use_of(uint32_t ride)
+static const struct process *process_of(uint32_t ride)
 {
 	for (unsigned int i = 0; i < world.n; i++)
 		if (world.process[i].pid == ride >> 10)
-			return &world.process[i].g.use;
+			return &world.process[i];
 	fail_msg("a ride of no process");
 	return NULL;
+}
+
+static const struct ddr_group_version *use_of(uint32_t ride)
+{
+	return &process_of(ride)->g.use;
 }
 
 /* Who is in the view is not missed, and who is no more is, unless it ended on its own. */
@@ -318,6 +333,16 @@ static void check_rides(const struct rides *r, const struct ddr_group_view *v)
 				assert_int_equal(r->last.number[j], v->number[i]);
 }
 
+/* Note 51: what is agreed in a view each node's kernel has to do. */
+static void check_modules(const struct ddr_group_view *v)
+{
+	for (uint32_t i = 0; i < v->n && v->version; i++) {
+		const struct ddr_speaks *module = &process_of(v->number[i])->module;
+
+		assert_true(module->lowest <= v->version && v->version <= module->highest);
+	}
+}
+
 /* A machine is in no view twice. */
 static void check_machines(const struct ddr_group_view *v)
 {
@@ -359,6 +384,7 @@ static void tell(struct process *p)
 
 			check_rides(&p->array[a], &v);
 			check_machines(&v);
+			check_modules(&v);
 			note_missed(&p->array[a], a, &v);
 			assert_true(!v.version || (v.version >= p->g.use.lowest && v.version <= p->g.use.highest));
 			rises |= p->array[a].last.n && p->array[a].last.version && v.version > p->array[a].last.version;
@@ -772,9 +798,11 @@ static void act(void)
 	case 1:
 	case 2:
 		if (!p && !world.plain && any(3) == 0) {	/* another release is installed */
-			world.lowest[node] = (uint16_t)(1 + any(8) / 6);
-			world.highest[node] = (uint16_t)(world.lowest[node] + any(3));
+			world.daemon[node].lowest = (uint16_t)(1 + any(8) / 6);
+			world.daemon[node].highest = (uint16_t)(world.daemon[node].lowest + any(3));
 		}
+		if (!p && !world.plain && any(2))		/* and its module is loaded, perhaps later */
+			world.module[node] = world.daemon[node];
 		if (!p && !world.plain && any(12) == 0)	/* it was in another cluster meanwhile */
 			world.ids[node] = (struct ddr_cluster_ids){ .id = { (uint8_t)(world.ids_made + 1), (uint8_t)(++world.ids_made >> 8), 1 }, .agreed = true };
 		if (!p && !world.plain)			/* its disk image is copied, or it gets an id of its own */
@@ -928,7 +956,7 @@ static void one_seed(uint32_t seed, bool plain)
 	world.ring[0] = 1;
 	world.process = pool;
 	for (unsigned int i = 0; i < NODES; i++)
-		world.lowest[i] = world.highest[i] = 1;
+		world.daemon[i] = world.module[i] = (struct ddr_speaks){ 1, 1 };
 	for (unsigned int i = 0; i < NODES; i++)
 		world.machine[i] = (uint8_t)(i + 1);
 	for (unsigned int i = 0; i < STEPS && world.n < PROCESSES; i++) {
@@ -968,7 +996,7 @@ static int free_pool(void **state)
 static void random_worlds(void **state)
 {
 	const char *first = getenv("DDRAID_GROUP_SEED");
-	unsigned int rises = 0, refused = 0, copied = 0, yielded = 0, met = 0, ended = 0;
+	unsigned int rises = 0, refused = 0, copied = 0, yielded = 0, met = 0, ended = 0, unfit = 0;
 
 	(void)state;
 	if (first) {
@@ -984,13 +1012,15 @@ static void random_worlds(void **state)
 		yielded += world.yielded;
 		met += world.met;
 		ended += world.ended;
+		unfit += world.unfit;
 	}
 	running = 0;
 	print_message("the version moved up %u times, and %u processes were refused at the end\n", rises, refused);
 	print_message("%u of them for their machine id; arrays were left %u times to a copy\n", copied, yielded);
+	print_message("%u did not begin, since their module serves other versions\n", unfit);
 	print_message("%u were ended, since they were refused in an array that others serve\n", ended);
 	print_message("%u ids of clusters were given up for another one\n", met);
-	assert_true(met > 20 && rises > 50 && refused > 5 && copied > 5 && yielded > 5 && ended > 5);
+	assert_true(met > 20 && rises > 50 && refused > 5 && copied > 5 && yielded > 5 && ended > 5 && unfit > 20);
 }
 
 /* An id is agreed once in a cluster's life, so it needs many clusters. */

@@ -343,6 +343,67 @@ static void the_version_waits_for_the_lost(void **state)
 	assert_int_equal(g.use.version, 2);
 }
 
+/* Note 51: a daemon speaks what its module serves, and no more. */
+static void who_speaks_what_over_which_module(void **state)
+{
+	static const struct { struct ddr_speaks daemon, module, both; } of[] = {
+		{ { 20, 20 }, { 20, 20 }, { 20, 20 } },
+		{ { 20, 21 }, { 20, 20 }, { 20, 20 } },		/* a new daemon over an old module */
+		{ { 20, 20 }, { 20, 21 }, { 20, 20 } },
+		{ { 20, 24 }, { 22, 23 }, { 22, 23 } },
+		{ { 21, 23 }, { 20, 22 }, { 21, 22 } },
+		{ { 21, 22 }, { 20, 20 }, { 0, 0 } },
+		{ { 20, 20 }, { 21, 22 }, { 0, 0 } },
+		{ { 20, 20 }, { 0, 0 }, { 0, 0 } },		/* it does not say it */
+		{ { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		struct ddr_speaks both = { 7, 7 };
+
+		assert_int_equal(ddr_speaks_both(of[i].daemon, of[i].module, &both), of[i].both.highest != 0);
+		assert_memory_equal(&both, &of[i].both, sizeof(both));
+	}
+}
+
+/* All daemons are new, and one module is old: the group speaks what that one serves, until its node has left, or is there with a new one. */
+static void the_version_waits_for_the_last_module(void **state)
+{
+	struct ddr_group_id now[] = { { SELF, PID }, { 2, 200 }, { 3, 300 } }, gone = { 3, 300 };
+	struct ddr_speaks new = { 1, 2 }, old = { 1, 1 }, with_old;
+	struct ddr_node_msg ends = { .type = DDR_N_OFF, .sender = 3, .ride = ride_of(0, 7) };
+	struct ddr_group_view v;
+
+	(void)state;
+	assert_true(ddr_speaks_both(new, old, &with_old));
+	begin_as(new.lowest, new.highest, now, 3);
+	hello_of(2, 200, 7);
+	speaks(3, 300, with_old.lowest, with_old.highest, 7);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.version, 1);
+	assert_false(ddr_version_may_rise(&g));		/* whoever misses nobody */
+	assert_int_equal(deliver(3, 300, &ends), DDR_GROUP_TAKEN);
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.version, 1);
+	assert_false(ddr_version_may_rise(&g));		/* it serves nothing, and may begin to */
+	members_of(now, 2, &gone, 1, false);
+	assert_true(ddr_version_may_rise(&g));
+	ready_of(2, 200);
+	ddr_version_rise(&g);
+	send_all();
+	assert_int_equal(ddr_group_view(&g, 0, &v), DDR_GROUP_NEW_VIEW);
+	assert_int_equal(v.version, 2);
+	now[2].pid = 301;				/* with a new module */
+	members_of(now, 3, NULL, 0, false);
+	send_all();
+	speaks(3, 301, new.lowest, new.highest, 0);
+	hello_of(2, 200, 7);
+	send_all();
+	assert_int_equal(g.use.version, 2);
+}
+
 /* Who missed nobody may miss a node once it begins to take part in an array: it says so anew. */
 static void the_version_waits_for_who_begins(void **state)
 {
@@ -869,6 +930,8 @@ int main(void)
 		cmocka_unit_test(who_was_told_nothing_goes_on_with_the_others),
 		cmocka_unit_test(the_version_follows_who_is_there),
 		cmocka_unit_test(the_version_waits_for_the_lost),
+		cmocka_unit_test(who_speaks_what_over_which_module),
+		cmocka_unit_test(the_version_waits_for_the_last_module),
 		cmocka_unit_test(the_version_waits_for_who_begins),
 		cmocka_unit_test(a_hello_of_an_earlier_round_does_not_count),
 		cmocka_unit_test(more_nodes_than_a_view_has), cmocka_unit_test(a_view_says_who_can_fence),

@@ -44,6 +44,37 @@ static void dirty_owner_is_back(struct cx *c)
 }
 
 /*
+ * Note 52: a node says that it misses nobody, so that the version may move up, once all have agreed on the view. Who is lost is missed until it was fenced;
+ * who has left is not.
+ */
+static void who_is_missed(void **state)
+{
+	struct cx *c = *state;
+
+	for (uint32_t i = 0; i < 4; i++)
+		assert_true(ddr_sm_complete(c->node[i].sm));
+	cx_kill(c, 3);
+	cx_view(c, 7, 7, true);
+	assert_false(ddr_sm_complete(c->node[0].sm));	/* nobody has said hello */
+	cx_settle(c);
+	cx_tick(c, 600000);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_false(ddr_sm_complete(c->node[i].sm));
+	c->answers = CX_ALL | CX_FENCE;
+	cx_settle(c);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(ddr_sm_complete(c->node[i].sm));
+	leaves(c, 2);
+	cx_kill(c, 2);
+	cx_view(c, 3, 7, true);
+	cx_settle(c);
+	assert_true(ddr_sm_complete(c->node[0].sm) && ddr_sm_complete(c->node[1].sm));
+	cx_view(c, 3, 3, false);
+	cx_settle(c);
+	assert_false(ddr_sm_complete(c->node[0].sm) || ddr_sm_complete(c->node[1].sm));
+}
+
+/*
  * The disks name it as an owner, so the others would fence it although it has not begun. They cannot know this of a node that has not
  * heard from the group yet.
  */
@@ -256,7 +287,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, cx_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_owner_of_a_slot_takes_part_before_its_start), TEST(a_node_that_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_being_written_is_freed_after_it), TEST(the_next_writer_frees_the_slot_of_a_node_that_left),
+		TEST(who_is_missed), TEST(the_owner_of_a_slot_takes_part_before_its_start), TEST(a_node_that_has_not_read_its_slot_leaves_its_marks), TEST(a_claim_being_written_is_freed_after_it), TEST(the_next_writer_frees_the_slot_of_a_node_that_left),
 		TEST(a_claim_that_was_only_wanted_is_withdrawn), TEST(a_node_that_left_with_a_claim_may_start_again), TEST(the_owner_of_a_slot_leaves_while_it_claims),
 	};
 

@@ -360,9 +360,73 @@ static void a_full_socket_is_not_written_to(void **state)
 	close(pair[1]);
 }
 
+/* Note 52: the version does not move up while an array of this node misses another one, which may come back and speak the lower one alone. */
+static void the_version_waits_for_each_array(void **state)
+{
+	struct ddr_transport *t;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	d.speaks.highest = DDR_MSG_LOWEST + 1;
+	play.misses = true;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	members(1, 1, 8);
+	run(2500);
+	pump();
+	assert_int_equal(play.views, 1);
+	assert_int_equal(play.version, DDR_MSG_LOWEST);
+	play.misses = false;				/* it was fenced: a message of the array said so */
+	run(1500);
+	pump();
+	assert_int_equal(play.views, 2);
+	assert_int_equal(play.version, DDR_MSG_LOWEST + 1);
+	leave(t);
+}
+
+/*
+ * Note 51: this node's hello says what its daemon does with the module that is loaded. When that was exchanged the process leaves the group and says hello
+ * anew, but not while arrays of the module of before still say what they have to.
+ */
+static void another_module_is_said_anew(void **state)
+{
+	static const uint8_t other[16] = { 2 };
+	struct ddr_transport *t, *second;
+
+	(void)state;
+	begin(&ddr_transport_corosync);
+	d.speaks.highest = DDR_MSG_LOWEST + 1;
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);
+	members(1, 1, 8);
+	assert_int_equal(play.views, 2);		/* it begins with the lowest one */
+	assert_int_equal(play.version, DDR_MSG_LOWEST + 1);
+	assert_int_equal(play.speaks.lowest, DDR_MSG_LOWEST);
+	assert_int_equal(play.speaks.highest, DDR_MSG_LOWEST + 1);
+	d.speaks.highest = DDR_MSG_LOWEST;
+	assert_int_equal(ddr_transport_corosync.join(&second, &d, other, &events, NULL), -EAGAIN);
+	assert_int_equal(play.open, 1);
+	assert_int_equal(play.told, 2);			/* the first one goes on until it ends by itself */
+	t->ops->leave(t);
+	pump();
+	play.tried = 0;
+	assert_int_equal(ddr_transport_corosync.join(&second, &d, other, &events, NULL), 0);
+	UNTIL(play.tried == 1);
+	assert_int_equal(play.open, 1);
+	members(1, 1, 12);
+	assert_int_equal(play.views, 3);
+	assert_int_equal(play.version, DDR_MSG_LOWEST);
+	assert_int_equal(play.speaks.highest, DDR_MSG_LOWEST);
+	assert_int_equal(ddr_transport_corosync.join(&t, &d, uuid, &events, NULL), 0);	/* of the same module: in the same group */
+	assert_int_equal(play.open, 1);
+	assert_int_equal(play.tried, 1);
+	t->ops->leave(t);
+	leave(second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(another_module_is_said_anew),
+		cmocka_unit_test(the_version_waits_for_each_array),
 		cmocka_unit_test(a_join_that_is_refused_is_tried_again),
 		cmocka_unit_test(corosync_is_lost),
 		cmocka_unit_test(a_node_removed_from_the_group_loses_it),

@@ -96,6 +96,7 @@ static void messages_to_oneself_wait_for_the_loop(void **state)
 	fill(t);
 	assert_int_equal(play.received, 0);		/* never from within a call */
 	run(60);
+	assert_int_equal(play.version, DDR_MSG_HIGHEST);	/* what daemon and module speak, without a cluster, too */
 	assert_int_equal(play.received, QUEUE);
 	assert_true(mcast(t, QUEUE + 1));
 	run(60);

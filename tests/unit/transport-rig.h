@@ -44,6 +44,7 @@ static struct {
 	unsigned int hangs;		/* corosync answers nothing: 1: it does not do it either; 2: it does */
 	struct ddr_worker *hung;	/* what waits for it then */
 	bool no_slot;			/* of any node but this one, in the array */
+	bool misses;			/* the arrays miss a node */
 	uint64_t io_timeout_ms;		/* of the array */
 	struct ddr_corosync_listener *listener;
 	struct ddr_transport *leaves;	/* left when an event is told */
@@ -55,7 +56,8 @@ static struct {
 	uint32_t last;			/* number in the last message */
 	struct { size_t len; uint8_t msg[DDR_NODE_MSG_MAX]; } own[8];	/* what the daemon said about itself, and that has not come back yet */
 	unsigned int n_own;
-	struct ddr_node_round round;	/* of the last hello that the daemon said */
+	struct ddr_node_round round;	/* of the last hello that the daemon said ... */
+	struct ddr_speaks speaks;	/* ... and what it said to speak */
 	uint16_t version;		/* of the last view */
 	int pipe[2];
 	qb_loop_t *loop;
@@ -215,7 +217,10 @@ cs_error_t cpg_mcast_joined(cpg_handle_t handle, cpg_guarantee_t guarantee, cons
 		struct ddr_node_msg m;
 
 		assert_null(ddr_node_msg_decode(iov->iov_base, iov->iov_len, &m));
-		play.round = m.type == DDR_N_HELLO ? m.hello.round : play.round;
+		if (m.type == DDR_N_HELLO) {
+			play.round = m.hello.round;
+			play.speaks = (struct ddr_speaks){ m.hello.lowest, m.hello.highest };
+		}
 		assert_true(play.n_own < sizeof(play.own) / sizeof(play.own[0]));
 		play.own[play.n_own].len = iov->iov_len;
 		memcpy(play.own[play.n_own++].msg, iov->iov_base, iov->iov_len);
@@ -445,7 +450,7 @@ static void on_version(void *ctx, uint16_t version)
 static bool is_complete(void *ctx)
 {
 	(void)ctx;
-	return true;
+	return !play.misses;
 }
 
 static bool has_slot(void *ctx, uint32_t node)
@@ -505,6 +510,7 @@ static void begin(const struct ddr_transport_ops *ops)
 	d.loop = play.loop = qb_loop_create();
 	assert_int_equal(ddr_asks_open(&d.asks, d.loop), 0);
 	d.transport = ops;
+	d.speaks = (struct ddr_speaks){ DDR_MSG_LOWEST, DDR_MSG_HIGHEST };
 }
 
 static void stop(void *data)

@@ -80,6 +80,8 @@ int twin_bind(struct file *f, struct ddr_bind *bind)
 	f->p->unlooked = false;		/* all of it is read anew; what another machine has written to the superblocks is not simulated */
 	twin_given_back(s, f->p->n);
 	bind->flags = 0;
+	bind->lowest = DDR_SERVES_LOWEST;
+	bind->highest = DDR_SERVES_HIGHEST;
 	bind->order = s->geo.order;
 	bind->parity = s->geo.parity;
 	bind->layout = s->geo.layout;

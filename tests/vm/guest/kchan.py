@@ -33,19 +33,19 @@ HELD, HELD_END, LOCK, CLOSED, REAPED, DRAINED, ERROR, APPLIED, MISMATCH, SUSPEND
 (MEMBER, ENABLE, GRANT, REFUSE, REAP, DRAIN, RELEASE, RESOLVE, BITS, FREEZE, THAW, KILL, STATUS,
  PING, CONFIG) = range(64, 79)
 F_AHEAD, F_READS, F_RESENT = 1, 4, 8
-ABI = 8
+ABI = 9
 SHADOW = 10
 KM_OUT, KM_IN_SYNC, KM_REBUILDING, KM_LEAVING = 0, 1, 2, 3
 RES_RETRY, RES_FAIL, RES_PASS = 1, 2, 3
 KC_TIMEOUT_MS, KC_AHEAD = 1, 2
 
 REC = struct.Struct("=IIQQQiIQQQ")
-BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11III")
+BIND = struct.Struct("=II16sQIIIIIIQQQIIII11I11IHHI")
 IOC_BIND = (3 << 30) | (BIND.size << 16) | (0xdc << 8) | 0x00
 
 Rec = collections.namedtuple("Rec", "type flags seq start count status member a0 a1 a2")
 Bound = collections.namedtuple("Bound", "abi flags uuid epoch timeout order parity layout region_sectors "
-                               "members data_offset sectors cookie dm_major dm_minor shadow_place shadow_state majors minors")
+                               "members data_offset sectors cookie dm_major dm_minor shadow_place shadow_state majors minors lowest highest")
 
 
 def rec(kind, flags=0, seq=0, start=0, count=0, status=0, member=NO_MEMBER, a0=0, a1=0, a2=0):
@@ -69,17 +69,17 @@ class Channel:
         self.fd = os.open(DEV, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         self.queue = collections.deque()
 
-    def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0, reserved=(0, 0)):
+    def bind(self, uuid, epoch, timeout_ms=10000, abi=ABI, flags=0, reserved=(0, 0, 0)):
         data = bytearray(BIND.pack(abi, flags, uuid, epoch, timeout_ms, *[0] * 34, *reserved))
         fcntl.ioctl(self.fd, IOC_BIND, data)
         v = BIND.unpack(data)
-        return Bound(*v[:17], v[17:28], v[28:39])
+        return Bound(*v[:17], v[17:28], v[28:39], *v[39:41])
 
     def bind_abi(self, uuid):
         """(errno, abi) of a bind with an ABI that does not exist."""
         # more than 1 KiB, or the interpreter does not hand back what a failed call wrote
         data = bytearray(4096)
-        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 36)
+        data[:BIND.size] = BIND.pack(77, 0, uuid, 1, 10000, *[0] * 37)
         return code(fcntl.ioctl, self.fd, IOC_BIND, data), struct.unpack_from("=I", data)[0]
 
     def write(self, *records):

@@ -88,6 +88,9 @@ def case_bind():
         assert b.majors[3:] == b.minors[3:] == (0,) * 8
         st = os.stat(a.path)
         assert (b.dm_major, b.dm_minor) == (os.major(st.st_rdev), os.minor(st.st_rdev))
+        with open("/sys/module/dm_ddraid/parameters/protocol", encoding="ascii") as f:
+            assert [b.lowest, b.highest] == list(map(int, f.read().split()))
+        assert 0 < b.lowest <= b.highest
         assert ch.held() == set()
         assert code(ch.bind, a.uuid, 8) == errno.EBUSY
 

@@ -47,11 +47,11 @@ def case_tries():
 def case_bind():
     """A bind with a nonzero reserved field is refused; the number that others have is not ours."""
     with array() as a:
-        for reserved in ((1, 0), (0, 1)):
+        for reserved in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
             with contextlib.closing(Channel()) as ch:
                 assert code(ch.bind, a.uuid, 1, reserved=reserved) == errno.EINVAL
         with contextlib.closing(Channel()) as ch:
-            data = bytearray(BIND.pack(ABI, 0, a.uuid, 1, 10000, *[0] * 36))
+            data = bytearray(BIND.pack(ABI, 0, a.uuid, 1, 10000, *[0] * 37))
             old = (3 << 30) | (BIND.size << 16) | (ord("R") << 8) | 0xd0      # of RFCOMM's range
             assert code(fcntl.ioctl, ch.fd, old, data) == errno.ENOTTY
             ch.bind(a.uuid, 1)

@@ -221,6 +221,7 @@ static void join(void *data)
 	qb_loop_timer_handle h;
 
 	(void)data;
+	d.speaks = (struct ddr_speaks){ DDR_MSG_LOWEST, DDR_MSG_HIGHEST };
 	if (!ddr_transport_corosync.waits(&d) &&
 	    ddr_transport_corosync.join(&transport, &d, uuid, &events, NULL) == 0)
 		return;
