@@ -30,7 +30,7 @@ static void read_line(const char *dir, const char *name, char *buf, size_t size)
 
 void ddr_release_look(struct ddr_release *r, const char *module)
 {
-	char text[16];
+	char text[32], *end;
 	struct stat st;
 
 	*r = (struct ddr_release){ .our_abi = DDR_ABI_VERSION };
@@ -39,6 +39,9 @@ void ddr_release_look(struct ddr_release *r, const char *module)
 	read_line(module, "version", r->module, sizeof(r->module));
 	read_line(module, "parameters/abi", text, sizeof(text));
 	r->abi = (unsigned int)strtoul(text, NULL, 10);
+	read_line(module, "parameters/protocol", text, sizeof(text));
+	r->lowest = (unsigned int)strtoul(text, &end, 10);
+	r->highest = (unsigned int)strtoul(end, NULL, 10);
 }
 
 /* A daemon that is started now could not serve the arrays. */
@@ -53,11 +56,25 @@ static void other_interface(const struct ddr_release *r, char *buf, size_t size)
 		 "-r dm-ddraid && systemctl start ddraidd", r->our_abi, theirs);
 }
 
+/* The same, since a node speaks with others only what its module serves. */
+static bool other_protocol(const struct ddr_release *r, char *buf, size_t size)
+{
+	if (r->highest >= DDR_MSG_LOWEST && r->lowest <= DDR_MSG_HIGHEST)
+		return false;
+	snprintf(buf, size, "the installed ddraidd speaks versions %u to %u of the protocol between nodes, the loaded module serves %u to %u. Do not restart "
+		 "ddraidd while an array is up: it could not serve the array. %s", DDR_MSG_LOWEST, DDR_MSG_HIGHEST, r->lowest, r->highest,
+		 r->lowest > DDR_MSG_HIGHEST ? "Install the ddraid of the module's release, then type: systemctl restart ddraidd" :
+		 "Stop the arrays (ddraid stop --all), then type: systemctl stop ddraidd && modprobe -r dm-ddraid && systemctl start ddraidd");
+	return true;
+}
+
 const char *ddr_release_words(const struct ddr_release *r, char *buf, size_t size)
 {
 	buf[0] = '\0';
 	if (r->loaded && r->abi != r->our_abi)
 		other_interface(r, buf, size);
+	else if (r->loaded && other_protocol(r, buf, size))
+		return buf;
 	else if (r->daemon[0] && strcmp(r->daemon, r->ours) != 0)
 		snprintf(buf, size, "ddraidd (process %d) is release %s, but %s is installed; systemctl restart ddraidd starts the installed one, "
 			 "and the arrays stay up", (int)r->pid, r->daemon, r->ours);
@@ -81,7 +98,8 @@ int ddr_release_write(const char *run_dir, const char *transport)
 	f = fopen(path, "we");
 	if (!f)
 		return -errno;
-	fprintf(f, "pid=%d\nrelease=%s\nabi=%u\nprotocol=%u\ntransport=%s\n", (int)getpid(), PACKAGE_VERSION, DDR_ABI_VERSION, DDR_MSG_VERSION, transport);
+	fprintf(f, "pid=%d\nrelease=%s\nabi=%u\nlowest=%u\nprotocol=%u\ntransport=%s\n", (int)getpid(), PACKAGE_VERSION, DDR_ABI_VERSION, DDR_MSG_LOWEST,
+		DDR_MSG_HIGHEST, transport);
 	ret = fflush(f) ? -errno : 0;
 	fclose(f);
 	return ret;

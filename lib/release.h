@@ -22,6 +22,7 @@ struct ddr_release {
 	bool loaded;			/* the module is loaded */
 	char module[32];		/* "": it reports none, as before there were versions */
 	unsigned int abi;		/* kernel interface of the module; 0: it reports none */
+	unsigned int lowest, highest;	/* versions of the protocol between nodes that the module serves; 0: it reports none */
 };
 
 /* Reads the releases of this program and the module. @module: DDR_RELEASE_MODULE, or another directory in tests. */

@@ -19,7 +19,7 @@ def number(file, name):
     return re.search(rf"^#define {name}\s+(\d+)u", (TOP / "include/ddraid" / file).read_text(), re.M)[1]
 
 
-ABI, PROTOCOL = number("uapi.h", "DDR_ABI_VERSION"), number("proto.h", "DDR_MSG_VERSION")
+ABI, PROTOCOL, LOWEST = (int(number(*what)) for what in (("uapi.h", "DDR_ABI_VERSION"), ("proto.h", "DDR_MSG_VERSION"), ("proto.h", "DDR_MSG_LOWEST")))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def machine(package, tmp_path):
         (stubs / name).write_text(f"#!/bin/sh\n{text}\n")
         (stubs / name).chmod(0o755)
 
-    def run(script, *args, name="ddraid", devices="", abi=ABI, running=None, main_pid=0, stops="yes"):
+    def run(script, *args, name="ddraid", devices="", abi=ABI, protocol=f"{LOWEST} {PROTOCOL}", running=None, main_pid=0, stops="yes"):
         """@running: what the daemon that runs has written about itself, or None: none runs."""
         path = package[0].parents[1] / name / "DEBIAN" / script
         assert path.exists(), f"{name} has no {script}"
@@ -117,6 +117,8 @@ def machine(package, tmp_path):
         setup = "mount -t tmpfs none /sys/module && mount -t tmpfs none /run && mkdir -p /sys/module/dm_ddraid/parameters /run/systemd/system /run/ddraid"
         if abi:
             setup += f" && echo {abi} >/sys/module/dm_ddraid/parameters/abi"
+        if protocol:
+            setup += f" && echo {protocol} >/sys/module/dm_ddraid/parameters/protocol"
         if running is not None:
             setup += " && echo $$ >/run/ddraid/ddraidd.pid"
             setup += f" && printf '{running}' | sed s/PID/$$/ >/run/ddraid/ddraidd.release"
@@ -156,7 +158,7 @@ def test_removing_stops_the_units(machine):
 
 def test_S33_what_runs_decides_whether_an_upgrade_may_be(machine):
     """Finding S33: the new daemon is what systemd starts from then on, so it must be able to take over the arrays that are up."""
-    ours = f"pid=PID\\nabi={ABI}\\nprotocol={PROTOCOL}\\ntransport=corosync\\n"
+    ours = f"pid=PID\\nabi={ABI}\\nlowest={LOWEST}\\nprotocol={PROTOCOL}\\ntransport=corosync\\n"
     other = ours.replace(f"protocol={PROTOCOL}", "protocol=9999")
 
     def upgrade(**options):
@@ -169,8 +171,17 @@ def test_S33_what_runs_decides_whether_an_upgrade_may_be(machine):
         done = upgrade(devices=SERVED, abi=abi, running=ours)
         assert done.returncode == 1 and word in done.stderr and f"version {ABI} of the kernel interface" in done.stderr, done
         assert "  data" in done.stderr and "ddraid stop --all" in done.stderr, done
+    for protocol in (f"{LOWEST - 1} {LOWEST - 1}", f"{PROTOCOL + 1} {PROTOCOL + 2}", ""):
+        done = upgrade(devices=SERVED, protocol=protocol, running=ours)
+        assert done.returncode == 1 and f"the loaded kernel module serves {protocol.replace(' ', ' to ') or '0 to 0'}: it could not serve" in done.stderr, done
+        assert upgrade(devices="", protocol=protocol, running=ours).returncode == 0
+    assert upgrade(devices=SERVED, protocol=f"{LOWEST - 3} {LOWEST}", running=ours).returncode == 0
+    assert upgrade(devices=SERVED, protocol=f"{PROTOCOL} {PROTOCOL + 3}", running=ours).returncode == 0
     done = upgrade(devices=SERVED, running=other)
     assert done.returncode == 1 and "on all nodes" in done.stderr and "9999" in done.stderr, done
+    done = upgrade(devices=SERVED, running=ours.replace(f"lowest={LOWEST}", f"lowest={LOWEST - 1}"))      # the cluster may use that one
+    assert done.returncode == 1 and f"speaks {LOWEST - 1} to {PROTOCOL}: " in done.stderr, done
+    assert upgrade(devices=SERVED, running=ours.replace(f"lowest={LOWEST}\\n", "")).returncode == 0, "the first releases spoke one version"
     assert upgrade(devices=SERVED, running=other.replace("corosync", "local")).returncode == 0
     done = upgrade(devices=SERVED, running=ours.replace("PID", "1"))
     assert done.returncode == 1 and "an older version" in done.stderr, done

@@ -54,6 +54,8 @@ static int teardown(void **state)
 	return system(command);
 }
 
+static unsigned int lowest = DDR_SERVES_LOWEST, highest = DDR_SERVES_HIGHEST;
+
 static struct ddr_release look(const char *version, unsigned int abi)
 {
 	struct ddr_release r;
@@ -62,6 +64,8 @@ static struct ddr_release look(const char *version, unsigned int abi)
 	snprintf(text, sizeof(text), "%u\n", abi);
 	put("version", version);
 	put("parameters/abi", text);
+	snprintf(text, sizeof(text), "%u %u\n", lowest, highest);
+	put("parameters/protocol", text);
 	ddr_release_look(&r, dir);
 	snprintf(r.daemon, sizeof(r.daemon), "%s", r.ours);
 	r.pid = 77;
@@ -128,6 +132,29 @@ static void a_daemon_of_another_kernel_interface_is_not_restarted(void **state)
 	says(&r, "the loaded module an older version. Do not restart ddraidd");
 }
 
+/* The module serves none of the versions that the installed daemon speaks with other nodes; which of both is to be replaced depends on who is older. */
+static void a_daemon_of_another_protocol_is_not_restarted(void **state)
+{
+	struct ddr_release r;
+
+	(void)state;
+	lowest = highest = DDR_MSG_LOWEST - 1;
+	r = look(PACKAGE_VERSION "\n", DDR_ABI_VERSION);
+	assert_int_equal(r.lowest, lowest);
+	assert_int_equal(r.highest, highest);
+	says(&r, "the protocol between nodes, the loaded module serves 19 to 19. Do not restart ddraidd while an array is up");
+	says(&r, "ddraid stop --all");
+	lowest = highest = DDR_MSG_HIGHEST + 1;
+	r = look(PACKAGE_VERSION "\n", DDR_ABI_VERSION);
+	says(&r, "Install the ddraid of the module's release");
+	lowest = DDR_MSG_HIGHEST;
+	highest = DDR_MSG_HIGHEST + 5;
+	r = look(PACKAGE_VERSION "\n", DDR_ABI_VERSION);
+	assert_string_equal(words(&r), "");
+	lowest = DDR_SERVES_LOWEST;
+	highest = DDR_SERVES_HIGHEST;
+}
+
 /* Finding S33: a process whose program file was replaced by a rename, as dpkg does it. */
 static void a_replaced_program_is_seen(void **state)
 {
@@ -158,7 +185,7 @@ static void a_replaced_program_is_seen(void **state)
 
 static void packages_can_read_what_runs(void **state)
 {
-	char path[256], line[64], want[64];
+	char path[256], line[64], want[64], least[64];
 	unsigned int found = 0;
 	FILE *f;
 
@@ -167,11 +194,12 @@ static void packages_can_read_what_runs(void **state)
 	snprintf(path, sizeof(path), "%s/ddraidd.release", dir);
 	f = fopen(path, "r");
 	assert_non_null(f);
-	snprintf(want, sizeof(want), "protocol=%u\n", DDR_MSG_VERSION);
+	snprintf(want, sizeof(want), "protocol=%u\n", DDR_MSG_HIGHEST);
+	snprintf(least, sizeof(least), "lowest=%u\n", DDR_MSG_LOWEST);
 	while (fgets(line, sizeof(line), f))
-		found += strcmp(line, want) == 0 || strcmp(line, "transport=corosync\n") == 0;
+		found += strcmp(line, want) == 0 || strcmp(line, least) == 0 || strcmp(line, "transport=corosync\n") == 0;
 	fclose(f);
-	assert_int_equal(found, 2);
+	assert_int_equal(found, 3);
 	assert_int_equal(ddr_release_write("/nonexistent", "local"), -ENOENT);
 }
 
@@ -181,6 +209,7 @@ int main(void)
 		cmocka_unit_test(equal_releases_give_no_message),
 		cmocka_unit_test(an_incomplete_upgrade_is_named),
 		cmocka_unit_test(a_daemon_of_another_kernel_interface_is_not_restarted),
+		cmocka_unit_test(a_daemon_of_another_protocol_is_not_restarted),
 		cmocka_unit_test(a_replaced_program_is_seen),
 		cmocka_unit_test(packages_can_read_what_runs),
 	};
