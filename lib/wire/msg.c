@@ -441,8 +441,8 @@ const char *ddr_msg_decode(const uint8_t *buf, size_t len, struct ddr_msg *msg)
 {
 	uint8_t copy[DDR_MSG_MAX];
 	struct ddr_walk w = { { copy, copy + len, false }, false };
-	uint32_t magic, length;
-	uint16_t version, type;
+	uint32_t magic = 0, length = 0;
+	uint16_t version = 0, type = 0;
 
 	if (len > sizeof(copy))
 		return "message longer than any of this version";
@@ -480,8 +480,8 @@ uint16_t ddr_msg_other_version(const uint8_t *buf, size_t len)
 {
 	uint8_t copy[6];
 	struct ddr_walk w = { { copy, copy + sizeof(copy), false }, false };
-	uint16_t version;
-	uint32_t magic;
+	uint16_t version = 0;
+	uint32_t magic = 0;
 
 	if (len < sizeof(copy))
 		return 0;
