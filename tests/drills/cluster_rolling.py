@@ -90,9 +90,9 @@ def upgrade(rig, order, old):
         away.append(rig.replace_daemon(i, NEXT))
         rig.wait_version(old)
     for i in order:
-        assert rig.served(i) == (old, old) and set(rig.versions().values()) == {old}, f"a module was older, and yet: {rig.versions()}"
+        assert rig.served(i)[1] == old and set(rig.versions().values()) == {old}, f"a module was older, and yet: {rig.versions()}"
         rig.replace_module(i, f"insmod {NEXT_MODULE}", NEXT)
-        assert rig.served(i) == (old, old + 1)
+        assert rig.served(i)[1] == old + 1
     rig.wait_version(old + 1)
     rig.progress()
     time.sleep(PINGS)
