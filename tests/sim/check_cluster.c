@@ -128,15 +128,21 @@ static void check_alone(struct sim *s, const struct node *by, const struct io *i
 }
 
 /*
- * Rule 12: for every mark in a slot there is a node that will resync the region. The node that recovers a slot goes by the newest copy of its log. That may be on
- * one member alone, which fails then: what older copies mark was clear already.
+ * Rule 12: for every mark in a slot there is a node that will resync the region. Who frees a slot goes by the newest copy of its log, which is without
+ * marks: its owner has left so (LEAVE), or it was recovered. From then on nobody writes the log of this slot, to no member: one that was out at that time
+ * and is rebuilt keeps the copy that it had, and only that one may be left later. What it marks was clear already, and costs whoever gets the slot a resync
+ * (doc/protocol.md, "A log that is its owner's").
  */
 static void check_freed(struct sim *s, const struct node *by, const struct ddr_super *next)
 {
-	for (uint32_t slot = 0; slot < next->slots; slot++)
-		for (uint64_t r = 0; !next->slot_node[slot] && !s->clear[slot % SIM_MAX_NODES] && r < s->regions; r++)
+	for (uint32_t slot = 0; slot < next->slots; slot++) {
+		bool *clear = &s->clear[slot % SIM_MAX_NODES];
+
+		for (uint64_t r = 0; !next->slot_node[slot] && !*clear && r < s->regions; r++)
 			if (dirty(s, slot, r, true))
 				sim_violation(s, "rule 12: node %u frees slot %u, in which region %llu is marked", by->id, slot, (unsigned long long)r);
+		*clear |= !next->slot_node[slot];
+	}
 }
 
 /* Are they superblocks of the same change? Then they differ in the number of the member and of the copy alone, in counts of errors, and in the time. */

@@ -538,7 +538,7 @@ struct sim {
 	struct truth truth[SIM_MAX_BLOCKS];
 	uint32_t version;
 	bool missing_write[SIM_MAX_REGIONS];	/* written while a role had no member */
-	bool clear[SIM_MAX_NODES];	/* the slot was recovered, and not written since: an old copy may mark what the newest one had cleared */
+	bool clear[SIM_MAX_NODES];	/* the slot was recovered or freed, and not written since: an old copy may mark what the newest one had cleared */
 	uint64_t cookie, now;
 	uint8_t boot;
 	uint64_t ring[SIM_MAX_NODES];	/* of each part of the network */
