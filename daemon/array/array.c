@@ -367,7 +367,9 @@ static void on_tick(void *data)
 		ddr_array_refuse(a);
 		return;
 	}
-	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || !a->d->transport->cluster)) {
+	if (a->state == DDR_ARRAY_RUNNING && a->anew)
+		ddr_identity_not_started(a);
+	if (a->state == DDR_ARRAY_RUNNING && a->broken && (a->removed || a->anew || !a->d->transport->cluster)) {
 		ddr_array_close(a, !a->removed);	/* may free it */
 		return;
 	}

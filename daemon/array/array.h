@@ -179,7 +179,9 @@ struct ddr_array {
 	bool clean_late;		/* no client waits for it any more: the next tick cancels it */
 	const char *clean_refusal;	/* why it ended without making the array clean, or NULL */
 	bool parting;			/* removed, and the channel has ended: this side answers in place of the kernel */
-	const char *broken;		/* set by ddr_drive_break(): why, or NULL */
+	const char *broken;		/* set by ddr_drive_break() and others: why nothing more is done with what was loaded, or NULL */
+	bool anew;			/* broken, and to be loaded again */
+	uint64_t anew_generation;	/* of the superblocks that were loaded then; 0: it never was */
 	uint64_t part_until_ms;		/* removed: it is freed then at the latest */
 	const char *refusal;		/* why the last operator's request was refused, or NULL */
 	struct {

@@ -174,6 +174,9 @@ static void carry_out_one(struct ddr_array *a, const struct ddr_output *o)
 						  o->event == DDR_EV_REBUILD_DONE ? o->node : DDR_NO_MEMBER);
 		ddr_event_array(a, o);
 		break;
+	case DDR_OUT_ANEW:
+		ddr_drive_anew(a, o);
+		break;
 	case DDR_OUT_GIVE_UP:
 		ddr_drive_give_up(a, o);
 		break;
@@ -452,6 +455,7 @@ static int make_sm(struct ddr_array *a, const struct ddr_load *l, bool adopt)
 		.several = a->d->transport->nodes(a->d) != 1,
 		.adopt = adopt,
 		.behind = l->behind,
+		.again = a->anew_generation == l->assembly.super.generation,
 		.owners = &a->owners,
 		.name = name,
 		.booted_ms = 0,				/* CLOCK_MONOTONIC begins then */
@@ -649,4 +653,5 @@ void ddr_drive_stop(struct ddr_array *a)
 	end_members(a, growing);
 	a->ready = a->parting = false;
 	a->broken = NULL;
+	a->anew = false;
 }

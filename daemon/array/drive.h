@@ -23,6 +23,8 @@ void ddr_drive_step(struct ddr_array *a, const struct ddr_input *in);
 void ddr_drive_break(struct ddr_array *a, const char *why);
 /* The same, because this process could not make requests to members for so long (metaio.h, job.h). */
 void ddr_drive_unable(void *ctx, int error);
+/* ANEW: the array is to be loaded again. */
+void ddr_drive_anew(struct ddr_array *a, const struct ddr_output *o);
 /* GIVE_UP: this node stops serving the array. */
 void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o);
 void ddr_drive_to_kernel(struct ddr_array *a, const struct ddr_rec *rec);

@@ -54,6 +54,16 @@ void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o)
 	ddr_event_array(a, o);
 }
 
+void ddr_drive_anew(struct ddr_array *a, const struct ddr_output *o)
+{
+	if (a->broken)
+		return;
+	a->anew_generation = a->super.generation;
+	a->anew = true;
+	a->broken = "the array is being loaded again";
+	qb_log(LOG_NOTICE, "array '%s': %s; its members are looked for again", a->name, o->text);
+}
+
 void ddr_drive_break(struct ddr_array *a, const char *why)
 {
 	struct ddr_output out = { .type = DDR_OUT_GIVE_UP, .event = DDR_EV_EVICTED };

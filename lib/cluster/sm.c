@@ -105,7 +105,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	sm->own.c.synced = sm->own.c.writer_ready = !cfg->cluster;	/* the state is what we read; no other node wrote since then */
 	sm->own.c.fencing = cfg->fencing;
 	sm->own.c.size = ddr_sm_state_size(n_map);
-	sm->own.present = cfg->present;
+	ddr_sm_members_loaded(sm, cfg);
 	sm->own.behind = cfg->behind;
 	memcpy(sm->own.entropy, cfg->entropy, sizeof(sm->own.entropy));
 	memcpy(sm->own.machine, cfg->machine, sizeof(sm->own.machine));
@@ -234,7 +234,7 @@ static void tick(struct ddr_sm *sm, uint64_t now)
 		return;
 	}
 	if (!sm->ticked)
-		sm->own.reap_at = now;
+		sm->own.reap_at = sm->own.judged_ms = now;
 	sm->ticked = true;
 	sm->now = now;
 }

@@ -222,6 +222,7 @@ enum ddr_out_type {
 				 * DDR_EV_FAILED, or DDR_EV_EVICTED: the others continued without it. text: why (lib/cluster/slots.h has one) */
 
 	/* with a cluster */
+	DDR_OUT_ANEW,		/* text: why. What the driver found of the members is too old to start with: it leaves the group, and loads the array again */
 	DDR_OUT_RELOAD,		/* io: read superblocks and map again; DDR_IN_RELOADED */
 	DDR_OUT_SLOT_READ,	/* io, slot, members, since: read its log again; DDR_IN_SLOT_DONE */
 	DDR_OUT_TABLE,		/* member, index: a table of our kernel must name its device at this position, and no other one beside it;
@@ -341,6 +342,7 @@ struct ddr_sm_config {
 	const char *name;	/* copied: of this node, as ddr_owner_name() gives it; NULL: not known */
 	uint64_t behind;		/* the operator starts the array from older superblocks: its next generation must be above this one; 0: not so */
 	uint32_t present;	/* bit m: member m's device is open here */
+	bool again;		/* the array was loaded again because of DDR_OUT_ANEW, and the newest superblocks are those of the first time */
 	uint8_t entropy[16];	/* random, new at each start: the names of new generations are derived from it */
 	bool cluster;		/* QUORUM inputs, joining and fencing. False: one node by itself */
 	bool several;		/* the cluster has several nodes, or may have: the array then belongs to such a cluster */

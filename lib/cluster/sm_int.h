@@ -129,6 +129,8 @@ void ddr_sm_send(struct ddr_sm *sm, struct ddr_msg *msg);
 /* A message may be sent now, and there is room for it. */
 bool ddr_sm_may_send(struct ddr_sm *sm);
 void ddr_sm_evict(struct ddr_sm *sm, const char *text);
+/* The driver loads the array again: what it has loaded is too old to start with. */
+void ddr_sm_anew(struct ddr_sm *sm, const char *text);
 /* A record to the kernel, with a number of its own if @seq is 0. */
 struct ddr_rec *ddr_sm_rec(struct ddr_sm *sm, uint32_t type, uint64_t seq, uint64_t start, uint64_t count);
 uint64_t ddr_sm_kseq(struct ddr_sm *sm);
@@ -481,6 +483,7 @@ void ddr_sm_ranges_refused(struct ddr_sm *sm, uint32_t members);
 
 void ddr_sm_seek_pump(struct ddr_sm *sm);
 void ddr_sm_seek_view(struct ddr_sm *sm);
+void ddr_sm_members_loaded(struct ddr_sm *sm, const struct ddr_sm_config *cfg);
 void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in);
 void ddr_sm_op_seek(struct ddr_sm *sm, uint32_t member);
 /* ADD, REMOVE: one of them at a time. */

@@ -72,6 +72,12 @@ void ddr_sm_evict(struct ddr_sm *sm, const char *text)
 	out->text = text;
 }
 
+void ddr_sm_anew(struct ddr_sm *sm, const char *text)
+{
+	sm->own.anew = true;
+	ddr_sm_out(sm, DDR_OUT_ANEW)->text = text;
+}
+
 void ddr_sm_array_failed(struct ddr_sm *sm, const char *text)
 {
 	sm->kernel.status = true;

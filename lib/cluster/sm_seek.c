@@ -13,6 +13,13 @@
  */
 #include "sm_int.h"
 
+void ddr_sm_members_loaded(struct ddr_sm *sm, const struct ddr_sm_config *cfg)
+{
+	sm->own.present = cfg->present;
+	sm->own.judged = ddr_sm_written(sm);
+	sm->own.again = cfg->again;
+}
+
 /* ---- inputs ----------------------------------------------------------------- */
 
 void ddr_sm_present(struct ddr_sm *sm, const struct ddr_input *in)
@@ -207,6 +214,7 @@ void ddr_sm_members_known(struct ddr_sm *sm, const struct ddr_super *was)
 		table_known(sm, m, &was->member[m]);
 		if (memcmp(sm->shared.sb.member[m].uuid, was->member[m].uuid, sizeof(was->member[m].uuid)) != 0) {
 			sm->own.present &= ~(1u << m);
+			sm->own.judged &= ~(1u << m);
 			sm->own.sk.last &= ~(1u << m);
 			sm->own.sk.looked &= ~(1u << m);
 		}

@@ -483,6 +483,9 @@ struct ddr_sm_own {
 	bool cluster_due;		/* it became known when no cluster was recorded: the superblocks are to be written with it */
 	char name[DDR_NODE_NAME];
 	uint32_t slot, present;
+	uint32_t judged;		/* members in use by the superblocks that were loaded: one that is not present was looked for, and was missing then */
+	uint64_t judged_ms;		/* when that was; UINT64_MAX: a START has said it */
+	bool again;			/* it was loaded again */
 	uint8_t entropy[16];
 	uint32_t n_log;
 	uint64_t words;			/* of a bitmap */
@@ -500,6 +503,7 @@ struct ddr_sm_own {
 	bool planned;			/* dirty regions were divided into held ones and those to be resynced */
 	bool ready_told;
 	bool gave_up, refused_told;
+	bool anew;			/* the driver loads the array again: nothing begins here any more */
 	uint32_t degraded_told;		/* how many more members may fail, plus one, in the last DEGRADED; 0: all roles have had members since */
 	bool several, adopt;		/* as configured */
 	uint32_t foreign_node;		/* another owner, whose slot is dirty */

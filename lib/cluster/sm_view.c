@@ -270,6 +270,36 @@ static uint32_t members_absent(const struct ddr_sm *sm)
 	return ddr_sm_written(sm) & ~sm->own.present;
 }
 
+#define JUDGED_MS	10000u
+
+/*
+ * START says which members are missing: they leave the array, and if they are too many it has failed. So the driver must have looked for them, and not long
+ * ago. A member that is in use by now, and was a spare or had failed when the array was loaded, nobody has waited for; and one that was missing then may be
+ * there, if this node has had to wait for the others meanwhile. Only before the first START: later this node may know of a fencing that no disk names yet.
+ * True: the driver looks again, or this node gives up, as it does where its table is too old.
+ */
+static bool too_old(struct ddr_sm *sm)
+{
+	uint32_t absent = members_absent(sm);
+	bool unjudged = absent & ~sm->own.judged;
+
+	if (sm->kernel.outdated) {
+		ddr_sm_evict(sm, "members have changed places since this node's table was loaded" DDR_SM_START_ANEW);
+		return true;
+	}
+	if (!absent || sm->own.behind || sm->own.judged_ms == UINT64_MAX)	/* behind: the operator has said it for this load alone */
+		return false;
+	if (unjudged && sm->own.again)
+		ddr_sm_evict(sm, "this node does not see the disks that the running nodes write the newest superblocks to. When it sees them" DDR_SM_ANEW);
+	else if (unjudged)
+		ddr_sm_anew(sm, "a member is in use by now that was not when this node read the superblocks, and whose disk it did not find then");
+	else if (!sm->own.again && sm->now - sm->own.judged_ms >= JUDGED_MS)
+		ddr_sm_anew(sm, "the disk of a member was not found when this node read the superblocks, and it had to wait since");
+	else
+		return false;
+	return true;
+}
+
 void ddr_sm_start_pump(struct ddr_sm *sm)
 {
 	struct ddr_msg msg = { .type = DDR_M_START };
@@ -277,7 +307,7 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 	const char *why;
 	uint32_t node, own = ddr_sm_slot_of(sm, sm->node);
 
-	if (sm->own.start != DDR_S_OFF || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
+	if (sm->own.start != DDR_S_OFF || sm->own.anew || !ddr_sm_active(sm) || sm->kernel.state != DDR_K_ATTACHED || !ddr_sm_room(sm, 2) ||
 	    !ddr_sm_may_send(sm))
 		return;
 	if (sm->own.c.leave_wanted || ddr_sm_excluded(sm, sm->node) || (own != DDR_SM_NO_SLOT && !ddr_sm_slot_settled(sm, own, sm->node)))
@@ -306,15 +336,14 @@ void ddr_sm_start_pump(struct ddr_sm *sm)
 		sm->own.refused_told = true;
 		return;
 	}
-	if (sm->kernel.outdated) {
-		ddr_sm_evict(sm, "members have changed places since this node's table was loaded" DDR_SM_START_ANEW);
+	if (too_old(sm))
 		return;
-	}
 	msg.start.slot = sm->own.slot;
 	msg.start.missing = members_absent(sm);
 	msg.start.present = sm->own.present;
 	msg.start.room = ddr_sm_grow_room(sm);
 	msg.start.held = (uint32_t)(sm->own.n_granted > sm->kernel.declared ? sm->own.n_granted : sm->kernel.declared);
 	ddr_sm_send(sm, &msg);
+	sm->own.judged_ms = UINT64_MAX;
 	sm->own.start = DDR_S_SENT;
 }

@@ -100,6 +100,7 @@ static void remember(struct world *w, const struct ddr_output *o)
 		w->me->kernel[w->me->n_kernel++] = p;
 		return;
 	case DDR_OUT_EVENT:
+	case DDR_OUT_ANEW:
 	case DDR_OUT_GIVE_UP:
 	case DDR_OUT_FENCE:
 		return;

@@ -66,7 +66,8 @@ bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool ask
 		disk_back(s, d);
 		sim_trace(s, "member %u is back", m);
 	}
-	if (asked)
+	/* the command looks at the disk first, and asks for none that holds something of another program (cli/add.c); other nodes do not look again (doc/protocol.md) */
+	if (asked && !d->foreign)
 		node_step(s, n, &in);
 	for (struct node *o = s->node; !asked && o < s->node + s->n_nodes; o++)
 		node_hears(s, o, NEWS_CHANGED, m);

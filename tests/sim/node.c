@@ -184,6 +184,9 @@ static void carry_out(struct sim *s, struct node *n, const struct ddr_output *ou
 			return;
 		}
 		sim_violation(s, "one node has nobody to give up for");
+	case DDR_OUT_ANEW:
+		n->anew = true;
+		return;
 	case DDR_OUT_TABLE:
 		n->table_due = true;
 		n->table_member = out->member;
@@ -243,7 +246,8 @@ void node_step(struct sim *s, struct node *n, const struct ddr_input *in)
 			n->crash_after -= n->crash_after > 0;
 			carry_out(s, n, &outs.out[i]);
 		}
-		if (n->gave_up) {
+		if (n->gave_up || n->anew) {	/* anew: for the others and for the kernel it is as if the next daemon began */
+			n->anew = false;
 			node_kill(s, n);
 			return;
 		}

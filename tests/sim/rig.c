@@ -387,6 +387,7 @@ const char *rig_output(const struct ddr_output *out, char *buf, size_t size)
 	case DDR_OUT_RELOAD: say(&l, "reload"); break;
 	case DDR_OUT_SLOT_READ: say(&l, "read slot %u", out->slot); break;
 	case DDR_OUT_SLOT_WRITE: say(&l, "write slot %u %u", out->slot, out->index); break;
+	case DDR_OUT_ANEW: say(&l, "load again \"%s\"", out->text); return buf;
 	case DDR_OUT_GIVE_UP: say(&l, "give up \"%s\"", out->text); return buf;
 	}
 	say_mask(&l, "members", out->members);

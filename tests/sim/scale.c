@@ -136,6 +136,7 @@ static void carry_out(struct scale *w, uint32_t node, const struct ddr_output *o
 	case DDR_OUT_ROOM:
 	case DDR_OUT_PREPARE:
 	case DDR_OUT_RESIZE:
+	case DDR_OUT_ANEW:
 	case DDR_OUT_SEEK:
 	case DDR_OUT_TABLE: exit(2);	/* there is no spare */
 	case DDR_OUT_MCAST:

@@ -296,6 +296,7 @@ struct node {
 	bool up;			/* the machine has power */
 	bool in_group;			/* its daemon is a member of the process group */
 	bool gave_up, leaving, clean_asked, left;
+	bool anew;			/* it is to load the array again (not of real daemons) */
 	uint8_t boot;
 	uint32_t pid, part;		/* part: of the network */
 	bool q_quorate;

@@ -52,6 +52,7 @@ static struct {
 	uint32_t minor[DDR_UAPI_MAX_ROLES];	/* of the devices in its table, 0: '-' */
 	/* the state machine */
 	unsigned int steps, made;
+	bool again;			/* made from superblocks that were loaded again */
 	void (*answer)(const struct ddr_input *in, struct ddr_outputs *out);
 	struct ddr_input last;
 	/* the group */

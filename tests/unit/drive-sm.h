@@ -15,6 +15,7 @@ struct ddr_sm *ddr_sm_init(void *mem, size_t size, const struct ddr_sm_config *c
 	memcpy(play.machine, cfg->machine, sizeof(play.machine));
 	play.settle_ms = cfg->settle_ms;
 	snprintf(play.own_name, sizeof(play.own_name), "%s", cfg->name);
+	play.again = cfg->again;
 	play.made++;
 	return mem;
 }

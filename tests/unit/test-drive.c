@@ -59,6 +59,12 @@ static void gives_up(const struct ddr_input *in, struct ddr_outputs *out)
 	out->n = 1;
 }
 
+static void loads_anew(const struct ddr_input *in, struct ddr_outputs *out)
+{
+	asks(out, DDR_OUT_ANEW, 0, in->type);
+	out->out[0].text = "it is too old";
+}
+
 static void gets_no_slot(const struct ddr_input *in, struct ddr_outputs *out)
 {
 	gives_up(in, out);
@@ -267,6 +273,35 @@ static void without_a_cluster_a_full_queue_to_the_kernel_attaches_the_array_agai
 	play.answer = says_records;
 	step(a);
 	assert_int_equal(told(DDR_U_GRANT), DDR_SM_MAX_OUT);
+	end();
+}
+
+/* The node leaves the group, and the kernel is told nothing: it is bound to anew. The next state machine learns that these are the same superblocks. */
+static void what_is_too_old_to_start_with_is_loaded_again(void **state)
+{
+	struct ddr_array *a = begin(true);
+
+	(void)state;
+	a->adopted = (struct ddr_adoption){ .until_ms = play.now + 60000 };
+	memcpy(a->adopted.uuid, a->uuid, sizeof(a->uuid));
+	play.answer = loads_anew;
+	step(a);
+	assert_int_equal(play.n_events, 0);
+	says_nothing_more(a);
+	play.answer = NULL;
+	run();
+	assert_int_equal(play.left, 1);
+	assert_int_equal(play.n_told, told(DDR_U_PING));
+	assert_int_equal(play.binds, 2);
+	assert_int_equal(a->state, DDR_ARRAY_LOADING);
+	assert_true(a->adopted.until_ms);		/* the operator's word was for a start, and this load is for that */
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(play.made, 2);
+	assert_true(play.again);
+	assert_null(a->broken);
+	step(a);
+	assert_int_equal(play.binds, 2);
 	end();
 }
 
@@ -483,6 +518,7 @@ int main(void)
 		cmocka_unit_test(a_reason_has_one_advice),
 		cmocka_unit_test(a_node_without_a_slot_is_not_told_to_start_again),
 		cmocka_unit_test(without_a_cluster_a_full_queue_to_the_kernel_attaches_the_array_again),
+		cmocka_unit_test(what_is_too_old_to_start_with_is_loaded_again),
 		cmocka_unit_test(a_kill_fits_into_a_full_queue),
 		cmocka_unit_test(a_superseded_channel_does_not_overflow),
 		cmocka_unit_test(a_removed_array_that_overflows_goes),

@@ -108,6 +108,7 @@ static void look(struct sim *s, struct node *n, const struct ddr_output *out)
 	case DDR_OUT_RESIZE:
 	case DDR_OUT_SEEK:
 	case DDR_OUT_FENCE:
+	case DDR_OUT_ANEW:
 		return;
 	case DDR_OUT_MCAST:
 		s->stats[STAT_MESSAGES]++;
