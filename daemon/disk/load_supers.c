@@ -41,6 +41,14 @@ void ddr_load_leave_out(struct ddr_load *l, unsigned int p, const char *why)
 	ddr_members_leave_out(l->members, p, why);
 }
 
+/* It may have been opened long ago: others have grown the array meanwhile, or the device was another disk then. Asking for the size does not block. */
+static void learn_size(struct ddr_dev *dev)
+{
+	uint64_t bytes = ddr_dev_size(dev);
+
+	dev->bytes = bytes ? bytes : dev->bytes;
+}
+
 int ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsigned int from, uint32_t but)
 {
 	struct ddr_look *look[DDR_MAX_MEMBERS] = { NULL };
@@ -52,6 +60,7 @@ int ddr_load_supers_read(struct ddr_load *l, struct ddr_load_supers *all, unsign
 
 		if (!(l->members->open & ~but & (1u << p)))
 			continue;
+		learn_size(&l->members->dev[p]);
 		switch (ddr_look_read(&look[p], &l->members->dev[p], l->limit_ms, &err)) {
 		case DDR_LOOK_HANGS:
 			ddr_load_leave_out(l, p, "has not answered since an earlier read");

@@ -56,6 +56,7 @@ static struct {
 	bool unshown;				/* the members are in no sysfs yet ... */
 	unsigned int asked_dm;			/* ... and device-mapper was asked for a name */
 	uint32_t own_open, own_look, own_read, own_area;	/* calls for these members fail for lack of memory or descriptors */
+	uint32_t small_then;		/* members whose devices were smaller when they were opened */
 	bool own_node, own_scan, own_state;
 	unsigned int moves;			/* another node changes the superblocks so often: after member 0 was read, and before the others are */
 	unsigned int moved, seen[MEMBERS];
@@ -95,7 +96,10 @@ int __wrap_ddr_dev_open(struct ddr_dev *dev, const char *path, unsigned int flag
 		return ddr_error_call(err, EMFILE, "%s: too many open files", path);
 	}
 	snprintf(file, sizeof(file), "%s/ddtest%u", rig.dir, m);
-	return __real_ddr_dev_open(dev, file, flags | DDR_DEV_FILE, err);
+	if (__real_ddr_dev_open(dev, file, flags | DDR_DEV_FILE, err))
+		return -1;
+	dev->bytes = rig.small_then & (1u << m) ? 1u << 20 : dev->bytes;
+	return 0;
 }
 
 enum ddr_lock_state __real_ddr_dev_try_lock(struct ddr_dev *dev, struct ddr_holder *holder, struct ddr_error *err);

@@ -202,6 +202,17 @@ static void a_picture_of_two_moments_is_none(void **state)
 	end();
 }
 
+/* It is opened, and then its superblock, or its lock, takes its time; meanwhile it becomes as large as the array needs. */
+static void a_device_that_was_smaller_when_it_was_opened(void **state)
+{
+	(void)state;
+	rig.small_then = 2;
+	load();
+	assert_true(rig.load->ok);
+	assert_int_equal(rig.load->present, 7);
+	end();
+}
+
 /* Not for ever; then nothing is known about the members. */
 static void a_picture_that_never_stands_still(void **state)
 {
@@ -380,6 +391,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_failure_of_our_own_is_no_absence, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_log_of_the_others_is_not_enough, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_picture_of_two_moments_is_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_device_that_was_smaller_when_it_was_opened, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_picture_that_never_stands_still, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(two_members_that_hang, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_member_that_stays_locked_is_left_out, set_up, tear_down),
