@@ -245,6 +245,7 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	in->io = io;
 	in->failed_members = failed;
 	in->no_space = no_space;
+	in->members = ddr_metaio_returned(a->meta);
 	ddr_drive_step(a, in);
 }
 

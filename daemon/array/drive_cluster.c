@@ -117,6 +117,12 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	memcpy(in->nodes, nodes, in->n_nodes * sizeof(*nodes));
 	in->quorate = quorate;
 	in->ring = ring;
+	/*
+	 * Others may start the array from now on. Whoever has a slot is fenced first; but of one that is about to get its first one no disk says so, and it must
+	 * not write its superblocks over theirs when it has memory again, or does not stand still any more.
+	 */
+	if (!quorate)
+		ddr_metaio_take_back(a->meta);
 	ddr_drive_step(a, in);
 }
 

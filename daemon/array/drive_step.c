@@ -54,10 +54,14 @@ void ddr_drive_give_up(struct ddr_array *a, const struct ddr_output *o)
 	ddr_event_array(a, o);
 }
 
+/* From here on nobody hears for this kernel that quorum is lost (rule 8): it waits until the next load has attached it. */
 void ddr_drive_anew(struct ddr_array *a, const struct ddr_output *o)
 {
+	struct ddr_rec freeze = { .type = DDR_U_FREEZE, .flags = DDR_F_READS, .member = DDR_NO_MEMBER };
+
 	if (a->broken)
 		return;
+	ddr_drive_to_kernel(a, &freeze);
 	a->anew_generation = a->super.generation;
 	a->anew = true;
 	a->broken = "the array is being loaded again";

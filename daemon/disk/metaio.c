@@ -205,8 +205,8 @@ struct ddr_meta_op *ddr_metaio_get(struct ddr_metaio *m, enum ddr_metaio_kind ki
 	op->kind = kind;
 	op->io = io;
 	op->members = members & ((1u << DDR_MAX_MEMBERS) - 1);
-	op->waiting = op->flying = op->failed = op->no_space = 0;
-	op->reported = false;
+	op->waiting = op->flying = op->failed = op->no_space = op->returned = 0;
+	op->reported = op->back = false;
 	op->offset = 0;
 	return op;
 }
@@ -241,8 +241,10 @@ static void report(struct ddr_meta_op *op)
 		return;
 	op->reported = true;
 	give_up(op);
+	op->m->returned = op->returned;
 	if (!op->m->closing && op->kind != DDR_META_STAMP)
 		op->m->cfg.done(op->m->cfg.ctx, op->kind, op->io, op->failed | op->waiting, op->no_space);
+	op->m->returned = 0;
 	op->waiting = op->flying;	/* a member that was only pausing is not waited for any more */
 }
 
@@ -271,7 +273,9 @@ static const char *const kind_name[] = {
 static void member_failed(struct ddr_meta_op *op, unsigned int member, int result)
 {
 	op->failed |= 1u << member;
-	if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
+	if (op->back)
+		op->returned |= 1u << member;	/* whatever its last request said: nobody has asked for more */
+	else if (result == -ENOSPC && op->kind != DDR_META_FLUSH)
 		op->no_space |= 1u << member;	/* the state machine reports it, once */
 	else if (result && !op->m->closing)	/* what a queue drops when it is closed is no error of the member */
 		ddr_members_log(op->m->cfg.members, member, kind_name[op->kind], result);
@@ -284,7 +288,9 @@ static bool goes_on(struct ddr_meta_op *op, unsigned int member, int result)
 
 	if (op->kind == DDR_META_STAMP)
 		next = !op->m->closing && ddr_meta_stamp_next(op, member, result) ? DDR_MN_GOES_ON : DDR_MN_DONE;
-	if (ddr_meta_of_supers(op->kind) && !op->reported && !op->m->closing)
+	if (op->back)
+		next = DDR_MN_FAILED;
+	else if (ddr_meta_of_supers(op->kind) && !op->reported && !op->m->closing)
 		next = ddr_meta_super_next(op, member, result);
 	if (next == DDR_MN_GOES_ON)
 		return true;
@@ -327,6 +333,30 @@ void ddr_metaio_submit(struct ddr_meta_op *op, unsigned int member, enum ddr_aio
 		.begin_by_ms = what == DDR_AIO_WRITE && op->kind == DDR_META_STAMP ? op->stamp->begun_ms + DDR_STILL_MS : 0,
 	};
 	ddr_aio_submit(op->m->aio, req);
+}
+
+void ddr_metaio_take_back(struct ddr_metaio *m)
+{
+	struct ddr_meta_op *op;
+
+	qb_list_for_each_entry(op, &m->busy, list) {
+		uint32_t pausing = op->waiting & ~op->flying;
+
+		if (op->kind != DDR_META_SB || op->reported)
+			continue;
+		op->back = true;
+		give_up(op);
+		op->failed |= pausing;
+		op->returned |= pausing;
+		op->waiting = op->flying;
+		if (!op->waiting)
+			op->deadline_ms = 0;	/* the next tick reports it */
+	}
+}
+
+uint32_t ddr_metaio_returned(const struct ddr_metaio *m)
+{
+	return m->returned;
 }
 
 void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms)

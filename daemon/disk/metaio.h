@@ -115,6 +115,13 @@ void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
 /* The operation is not carried out, and fails on all members. */
 void ddr_metaio_refuse(struct ddr_meta_op *op);
+/*
+ * Nobody else must expect a write of superblocks by this node any more: what of such writes has not begun is not begun, also if it waits for memory or for the
+ * end of a hold. What has begun of it lands. They are reported when that has ended, as failed on all members that do not have both copies.
+ */
+void ddr_metaio_take_back(struct ddr_metaio *m);
+/* Within done(): of the members that failed, those that did so only because the write was taken back. */
+uint32_t ddr_metaio_returned(const struct ddr_metaio *m);
 /* Takes the operation; it is started at ddr_metaio_kick(). */
 void ddr_metaio_run(struct ddr_meta_op *op, uint64_t now_ms, uint64_t timeout_ms);
 void ddr_metaio_kick(struct ddr_metaio *m);

@@ -41,6 +41,8 @@ struct ddr_meta_op {
 	uint32_t flying;		/* of these: with a request in progress */
 	uint32_t failed;
 	uint32_t no_space;		/* of these: failed only because they have no space */
+	bool back;			/* taken back: no step of it begins any more */
+	uint32_t returned;		/* of those that failed: only because of that */
 	bool reported;
 	uint64_t deadline_ms;
 	uint64_t timeout_ms;
@@ -93,6 +95,7 @@ struct ddr_metaio {
 	struct ddr_meta_op *stamp[DDR_MAX_MEMBERS];	/* format 2: for each member that had a device here */
 	uint64_t now_ms;		/* time of the last tick or operation */
 	bool taken;			/* cfg.taken() was called: no superblock is written any more */
+	uint32_t returned;		/* during done(): of the operation */
 	bool closing;
 };
 

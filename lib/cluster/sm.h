@@ -99,7 +99,7 @@ enum ddr_in_type {
 	/* results */
 	DDR_IN_LOG_DONE,	/* io, failed_members, no_space: those of them that only lacked space, and whose device exists */
 	DDR_IN_MAP_DONE,	/* as LOG_DONE */
-	DDR_IN_SB_DONE,		/* as LOG_DONE */
+	DDR_IN_SB_DONE,		/* as LOG_DONE. members: of the failed ones, those that it was only not written to because this node had lost quorum */
 	DDR_IN_FLUSH_DONE,	/* io, failed_members */
 	DDR_IN_JOB_DONE,	/* io, result, failed_members, mismatches (blocks). result 0: done and flushed. Of one that only
 				 * reads: start, count (from the first block that does not match to the last). With @fix:

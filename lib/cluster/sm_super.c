@@ -190,7 +190,7 @@ void ddr_sm_sb_done(struct ddr_sm *sm, const struct ddr_input *in)
 	}
 	t->io = 0;
 	failed = in->failed_members & t->targets & ~replaced_by_this(sm);
-	t->blocked = failed & ~in->no_space;
+	t->blocked = failed & ~(in->no_space | in->members);	/* what was taken back is decided anew, with quorum */
 	ddr_sm_count_writes(sm, t->blocked);
 	ddr_sm_space_none(sm, DDR_SPACE_SUPER, failed & in->no_space);
 	if (!failed)

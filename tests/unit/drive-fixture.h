@@ -77,6 +77,7 @@ static struct {
 	uint32_t kept_growing;		/* members that are being zeroed when the array ends */
 	unsigned int ends;
 	uint32_t meta_asked, jobs_asked;	/* to these members */
+	unsigned int taken_back;	/* times that superblocks were */
 	uint32_t meta_writes, jobs_writes, late;	/* writes; of an instance that has ended */
 	uint32_t stamped, looked_at;	/* members that have stamps of this node; whose pairs were read while the array was held */
 	uint32_t stamps_begun;		/* on these members */

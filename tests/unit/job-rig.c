@@ -35,6 +35,7 @@ static void on_meta(void *ctx, enum ddr_metaio_kind kind, uint64_t io, uint32_t 
 	(void)kind;
 	assert_int_equal(io, 77);
 	rig->meta_failed = failed;
+	rig->meta_returned = ddr_metaio_returned(rig->meta);
 	rig->meta_no_space = no_space;
 	rig->meta_blamed |= failed;
 	rig->meta_reports++;

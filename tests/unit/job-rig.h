@@ -25,7 +25,7 @@ struct rig {
 	struct ddr_job_result result;
 	struct ddr_metaio *meta;
 	struct ddr_still still;			/* of metadata */
-	uint32_t meta_failed, meta_no_space;
+	uint32_t meta_failed, meta_no_space, meta_returned;
 	uint32_t meta_blamed;			/* by any report so far */
 	unsigned int meta_reports;
 	uint32_t gone;				/* members that are not in the array any more */

@@ -45,7 +45,9 @@ static void a_lost_group_is_no_quorum(void **state)
 
 	(void)state;
 	quorum(a, 3, true, 9);
+	assert_int_equal(play.taken_back, 0);
 	ddr_drive_transport_events.lost(a, "corosync ended");
+	assert_int_equal(play.taken_back, 1);			/* its superblocks: others may start the array */
 	assert_int_equal(play.last.type, DDR_IN_QUORUM);
 	assert_false(play.last.quorate);
 	assert_int_equal(play.last.n_nodes, 1);

@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tests/unit/fixture.h"
 #include "tests/unit/job-rig.h"
 
 /* ---- members that keep requests: by threads alone --------------------------------- */
@@ -254,6 +255,97 @@ static void what_was_given_up_is_not_begun_again(void **state)
 	assert_int_equal(disks.owned, 1);
 	assert_int_equal(disks.writes[1], 1);
 	assert_int_equal(rig.meta_reports, 1);
+	late_end(&rig);
+}
+
+/* ---- superblocks that are taken back ----------------------------------------------- */
+
+#define ALL	31u
+
+static void write_supers(struct rig *rig, bool there)
+{
+	struct ddr_meta_op *op = ddr_metaio_get(rig->meta, DDR_META_SB, 77, ALL);
+	struct ddr_super sb;
+	struct ddr_error err;
+
+	fixture_super(&sb, 2, 1, DDR_LAYOUT_DEDICATED, 64u << 20, 0);
+	for (unsigned int m = 0; m < rig->geo.roles; m++) {
+		sb.this_member = (uint16_t)m;
+		for (sb.seq = 2; there && sb.seq <= 3; sb.seq++)
+			assert_int_equal(ddr_dev_write_super(&rig->members->dev[m], &sb, &err), 0);
+		sb.seq = 4;
+		assert_int_equal(ddr_super_encode(&sb, ddr_metaio_block(op, m)).code, DDR_FE_OK);
+	}
+	ddr_metaio_supers(op, &sb, &sb);
+	ddr_metaio_run(op, 1000, TIMEOUT);
+	ddr_metaio_kick(rig->meta);
+}
+
+static void are_taken_back(struct rig *rig, uint32_t failed)
+{
+	ddr_metaio_take_back(rig->meta);
+	assert_int_equal(rig->meta_reports, 0);		/* not within the call */
+	disks.owns = 0;
+	for (unsigned int m = 0; m < rig->geo.roles; m++)
+		keeps(m, 0);
+	for (uint64_t now = 1000; !ddr_metaio_idle(rig->meta); now += 100) {
+		assert_in_range(now, 1000, 1000 + TIMEOUT - 1);
+		ddr_metaio_tick(rig->meta, now);
+		loop_for(rig, 20);
+	}
+	assert_int_equal(rig->meta_reports, 1);
+	assert_int_equal(rig->meta_failed, failed);
+	assert_int_equal(rig->meta_returned, failed);
+	assert_int_equal(rig->meta_no_space, 0);
+	assert_int_equal(rig->unable, 0);
+}
+
+/* There is no memory for any of it, and this node loses quorum. When there is memory again, others may have written newer superblocks. */
+static void superblocks_that_waited_for_memory_are_not_written(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	disks.own = ENOMEM;
+	disks.owns = UINT32_MAX;
+	write_supers(&rig, true);
+	while (owned() < rig.geo.roles)
+		loop_for(&rig, 5);
+	are_taken_back(&rig, ALL);
+	for (unsigned int m = 0; m < rig.geo.roles; m++)
+		assert_int_equal(disks.writes[m], 0);
+	late_end(&rig);
+}
+
+/* One member has not ended the write of the first copy. That lands; the second one is not begun. The others have both. */
+static void a_second_copy_is_not_begun(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	keeps(1, WRITES);
+	write_supers(&rig, true);
+	while (!waits_for(1, WRITES) || ddr_metaio_asked(rig.meta) != 1u << 1)
+		loop_for(&rig, 5);
+	are_taken_back(&rig, 1u << 1);
+	assert_int_equal(disks.writes[0], 2);
+	assert_int_equal(disks.writes[1], 1);
+	late_end(&rig);
+}
+
+/* The members are looked at again a second later, since they did not show what they should. */
+static void a_second_look_is_not_begun(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	late_open(&rig);
+	write_supers(&rig, false);
+	while (ddr_metaio_asked(rig.meta))
+		loop_for(&rig, 5);
+	are_taken_back(&rig, ALL);
 	late_end(&rig);
 }
 
@@ -639,6 +731,9 @@ int main(void)
 		cmocka_unit_test(a_failure_of_our_own_that_lasts_blames_nobody),
 		cmocka_unit_test(what_could_not_be_made_ends_with_its_array),
 		cmocka_unit_test(what_was_given_up_is_not_begun_again),
+		cmocka_unit_test(superblocks_that_waited_for_memory_are_not_written),
+		cmocka_unit_test(a_second_copy_is_not_begun),
+		cmocka_unit_test(a_second_look_is_not_begun),
 		cmocka_unit_test(a_job_does_not_begin_again_what_it_gave_up),
 		cmocka_unit_test(a_bad_sector_is_not_to_blame_for_another_one_that_hangs),
 		cmocka_unit_test(a_broken_member_and_one_that_hangs_are_both_named),

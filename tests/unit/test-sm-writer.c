@@ -329,6 +329,72 @@ static void a_failure_outlives_the_state(void **state)
 	assert_int_equal(cx_status(n).member_state[1], DDR_MEMBER_FAULTY);
 }
 
+/*
+ * The driver has taken its first write back, since this node lost quorum: no member has failed. Another node takes the array meanwhile, which no disk says of
+ * this one; it joins then, and goes by what the other one has written.
+ */
+static void what_was_taken_back_is_no_failure(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	struct ddr_input in = { .type = DDR_IN_SB_DONE, .failed_members = 63, .members = 63 };
+	uint32_t at;
+
+	first_writer_is_cut_off(c);
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_settle(c);
+	at = cx_open(n, DDR_OUT_SB_WRITE);
+	cx_view(c, 1, 1, false);
+	in.io = n->log[at].io;
+	cx_forget(c);
+	cx_step(c, n, &in);
+	c->answers = CX_ALL;
+	cx_view(c, 2, 2, true);
+	cx_settle(c);
+	assert_true(cx_status(&c->node[1]).joined);
+	cx_view(c, 3, 3, true);
+	cx_settle(c);
+	assert_int_equal(cx_find(n, DDR_OUT_SB_WRITE, 0), -1);
+	assert_true(cx_status(n).joined);
+	for (uint32_t m = 0; m < 6; m++)
+		assert_int_equal(cx_status(n).member_state[m], DDR_MEMBER_IN_SYNC);
+}
+
+/* It has quorum again, and nobody was there: it reads the disks again, and writes. */
+static void what_was_taken_back_is_written_later(void **state)
+{
+	struct cx *c = *state;
+	struct cx_node *n = &c->node[0];
+	struct ddr_input in = { .type = DDR_IN_SB_DONE, .failed_members = 62, .members = 62 };
+	uint64_t seq;
+	uint32_t at;
+
+	first_writer_is_cut_off(c);
+	seq = c->sb.seq;
+	c->answers = CX_MSG | CX_KERNEL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	cx_done(c, n, cx_open(n, DDR_OUT_RELOAD));
+	cx_settle(c);
+	at = cx_open(n, DDR_OUT_SB_WRITE);
+	cx_view(c, 1, 1, false);
+	cx_write(c, n, &n->log[at]);	/* one member has it */
+	in.io = n->log[at].io;
+	cx_forget(c);
+	cx_step(c, n, &in);
+	assert_int_equal(cx_find(n, DDR_OUT_SB_WRITE, 0), -1);
+	c->answers = CX_ALL;
+	cx_view(c, 1, 1, true);
+	cx_settle(c);
+	assert_true(cx_status(n).joined);
+	assert_true(c->sb.seq > seq);
+	for (uint32_t m = 0; m < 6; m++)
+		assert_int_equal(cx_status(n).member_state[m], DDR_MEMBER_IN_SYNC);
+}
+
 /* The same, with its first write in flight: when that has ended it reads what its write may have met there. */
 static void a_first_writer_reads_again_behind_its_write(void **state)
 {
@@ -484,7 +550,7 @@ int main(void)
 		TEST(a_writer_evicts_itself_if_the_disks_name_an_unknown_owner),
 		TEST(a_state_that_was_written_by_counts_more_than_one_that_was_read),
 		TEST(a_first_writer_reads_again_in_each_epoch), TEST(a_first_writer_reads_again_behind_its_write),
-		TEST(a_failure_outlives_the_state), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
+		TEST(a_failure_outlives_the_state), TEST(what_was_taken_back_is_no_failure), TEST(what_was_taken_back_is_written_later), TEST(a_hello_from_before_the_state_was_void), TEST(a_reading_of_another_epoch_does_not_count),
 		TEST(a_first_writer_waits_for_nodes_that_may_have_written), TEST(a_new_writer_waits_for_strangers),
 		TEST(a_returning_writer_waits_for_lost_nodes),
 	};
