@@ -444,8 +444,11 @@ void ddr_array_resumed(struct ddr_daemon *d, const uint8_t uuid[16], bool as_bou
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 	bool fresh;
 
-	if (!a) {
+	if (!a) {		/* for want of memory as it appeared */
 		ddr_array_appeared(d, uuid, true);
+		a = ddr_array_by_uuid(d, uuid);
+		if (a)
+			a->fresh = false;	/* this is the record of the table that is bound now: the next one is of another table */
 		return;
 	}
 	fresh = a->fresh;

@@ -221,9 +221,31 @@ static void members_are_not_blamed_for_a_daemon_that_stood_still(void **state)
 	end();
 }
 
+/* There was no memory for the array as it appeared, so the record of its first resume makes it known. The next one is of another table, which must be bound. */
+static void an_array_that_is_known_since_its_resume_sees_the_next_table(void **state)
+{
+	struct ddr_array *a = begin(false);
+
+	(void)state;
+	ddr_array_close(a, false);
+	ddr_array_removed(&d, uuid, a->bind.cookie);
+	assert_null(ddr_array_by_uuid(&d, uuid));
+	play.binds = 0;
+	ddr_array_resumed(&d, uuid, false);
+	a = ddr_array_by_uuid(&d, uuid);
+	assert_non_null(a);
+	loaded();
+	assert_int_equal(a->state, DDR_ARRAY_RUNNING);
+	assert_int_equal(play.binds, 1);
+	ddr_array_resumed(&d, uuid, false);
+	assert_int_equal(play.binds, 2);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_array_that_is_known_since_its_resume_sees_the_next_table),
 		cmocka_unit_test(an_array_runs_when_it_has_a_state_machine),
 		cmocka_unit_test(a_load_without_memory_is_repeated),
 		cmocka_unit_test(a_module_of_other_versions_is_refused),
