@@ -30,6 +30,20 @@ static void begin_rest(struct ddr_array *a)
 		ddr_drive_clean(a);
 }
 
+/*
+ * A member has failed here, a flush of it for example, and the superblocks do not say so yet. If this daemon ended now nobody would know: the next one would take
+ * the member for one in sync, and what it has lost would be lost (rule 3).
+ */
+static bool knows_alone(const struct ddr_array *a)
+{
+	struct ddr_sm_status st;
+
+	if (a->state != DDR_ARRAY_RUNNING || a->broken)
+		return false;
+	ddr_sm_get_status(a->sm, &st);
+	return st.failing != 0;
+}
+
 static bool at_rest(const struct ddr_array *a)
 {
 	return a->state != DDR_ARRAY_RUNNING || !(a->removed || a->parting || a->clean_asked);
@@ -79,7 +93,7 @@ static void stay(struct ddr_ending *e, struct ddr_daemon *d)
 
 bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms)
 {
-	bool needed = false, resting = true, late = now_ms >= e->until_ms;
+	bool needed = false, resting = true, untold = false, late = now_ms >= e->until_ms;
 	struct qb_list_head *iter;
 
 	if (e->how == DDR_ENDING_NOT)
@@ -89,7 +103,10 @@ bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms)
 
 		needed = needed || needs_us(a);
 		resting = resting && at_rest(a);
+		untold = untold || knows_alone(a);
 	}
+	if (e->how == DDR_ENDING_LEAVE && untold)
+		return now_ms >= e->until_ms + DDR_ENDING_TELL_MS;
 	if (e->how == DDR_ENDING_LEAVE)
 		return resting || late;
 	if (needed && late && !e->refused)

@@ -3,7 +3,8 @@
  * How the daemon ends.
  *
  * LEAVE (SIGTERM, SIGINT; a restart of its unit): the arrays stay, for the next daemon. Regions that are not being written are made
- * clean first, so that nothing stays dirty if no daemon follows; that takes at most DDR_ENDING_REST_MS.
+ * clean first, so that nothing stays dirty if no daemon follows; that takes at most DDR_ENDING_REST_MS. If a member has failed here, the superblocks have to
+ * say so first, which may take DDR_ENDING_TELL_MS more (its unit has TimeoutStopSec=20).
  *
  * STOP (SIGUSR1; its unit is stopped): the same, but while an array is started the daemon does not end: without it, everything that
  * uses the array would hang. It continues to serve, and ends when the last array has been stopped.
@@ -14,6 +15,7 @@
 #include "daemon/base/daemon.h"
 
 #define DDR_ENDING_REST_MS	2000u
+#define DDR_ENDING_TELL_MS	15000u
 
 enum ddr_ending_how { DDR_ENDING_NOT, DDR_ENDING_STOP, DDR_ENDING_LEAVE };
 

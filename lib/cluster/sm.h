@@ -470,6 +470,7 @@ struct ddr_sm_status {
 	uint64_t log_writes, map_writes, sb_writes, flushes, mcasts;	/* counters since init */
 	uint8_t member_state[DDR_MAX_MEMBERS];
 	uint32_t sought;		/* members that come back once all nodes see them */
+	uint32_t failing;			/* members that failed here, and of which the superblocks do not say so yet, but will */
 	uint32_t change_node;			/* a change of the members waits for this node; 0: none is under way */
 	bool change_acks;			/* ... until its kernel has ended its older requests; else until it has written the superblocks */
 	uint32_t unseen_by[DDR_MAX_MEMBERS];	/* of these, and of spares: the first node that does not see the member; 0: all do */

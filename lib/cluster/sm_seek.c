@@ -376,6 +376,7 @@ static void change_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 void ddr_sm_seek_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	change_status(sm, st);
+	st->failing = sm->shared.failed || sm->own.gave_up ? 0 : sm->own.seen_hard & ddr_sm_alive(sm);
 	st->sought = sm->shared.change.back;
 	for (uint32_t m = 0; m < sm->shared.sb.members; m++)
 		for (uint32_t i = 0; i < DDR_SM_MAX_NODES && wanted(sm, m) && !st->unseen_by[m]; i++)

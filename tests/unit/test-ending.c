@@ -16,6 +16,7 @@ static struct ddr_transport_ops transport;
 static struct ddr_array one, two;
 static uint64_t dirty[2];
 static unsigned int cleans, lates;
+static uint32_t failing;		/* members of the second array */
 
 /* ---- what ending.c uses ----------------------------------------------------------- */
 
@@ -38,6 +39,7 @@ void __wrap_ddr_sm_get_status(const struct ddr_sm *sm, struct ddr_sm_status *st)
 {
 	memset(st, 0, sizeof(*st));
 	st->dirty = *(const uint64_t *)(const void *)sm;
+	st->failing = (const void *)sm == &dirty[1] ? failing : 0;
 }
 
 /* ---- the stage -------------------------------------------------------------------- */
@@ -66,7 +68,7 @@ static int setup(void **state)
 	memset(&transport, 0, sizeof(transport));
 	d.transport = &transport;
 	qb_list_init(&d.arrays);
-	cleans = lates = 0;
+	cleans = lates = failing = 0;
 	return 0;
 }
 
@@ -112,6 +114,28 @@ static void an_array_that_waits_to_be_served_keeps_the_daemon(void **state)
 		ddr_ending_begin(&e, &d, DDR_ENDING_STOP, 1000);
 		assert_int_equal(ddr_ending_due(&e, &d, 50000), s == DDR_ARRAY_REFUSED);
 	}
+}
+
+/* Rule 3: only this daemon knows that a member failed a flush. It ends when the superblocks say so, or after a time: the service manager would kill it soon. */
+static void a_failure_that_only_this_daemon_knows_is_told_first(void **state)
+{
+	(void)state;
+	serve(&one, 0, 0);
+	serve(&two, 1, 0);
+	failing = 1;
+	ddr_ending_begin(&e, &d, DDR_ENDING_LEAVE, 1000);
+	assert_false(ddr_ending_due(&e, &d, 1000));
+	assert_false(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS));
+	assert_false(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS + DDR_ENDING_TELL_MS - 1));
+	failing = 0;
+	assert_true(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS));
+	failing = 1;
+	assert_true(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS + DDR_ENDING_TELL_MS));
+	two.broken = "it does not write any more";
+	assert_true(ddr_ending_due(&e, &d, 1000));
+	two.broken = NULL;
+	two.state = DDR_ARRAY_DOWN;
+	assert_true(ddr_ending_due(&e, &d, 1000));
 }
 
 /* Finding S7: regions that nobody writes are made clean before the daemon ends; that may take two seconds at most. */
@@ -195,6 +219,7 @@ int main(void)
 		cmocka_unit_test_setup(without_arrays_the_daemon_ends_at_once, setup),
 		cmocka_unit_test_setup(a_started_array_keeps_the_daemon, setup),
 		cmocka_unit_test_setup(an_array_that_waits_to_be_served_keeps_the_daemon, setup),
+		cmocka_unit_test_setup(a_failure_that_only_this_daemon_knows_is_told_first, setup),
 		cmocka_unit_test_setup(idle_regions_are_made_clean, setup),
 		cmocka_unit_test_setup(an_array_that_parts_is_waited_for, setup),
 		cmocka_unit_test_setup(a_daemon_that_stays_continues_to_serve, setup),

@@ -356,10 +356,15 @@ static void ends(struct proc *p, const void *arg)
 
 bool node_ends(struct sim *s, struct node *n)
 {
+	static struct ddr_sm_status st;
 	struct proc *p = twin_of(s, n);
 
 	if (!p->alive || n->stopped || n->leaving)
 		return false;
+	if (n->sm)
+		ddr_sm_get_status(n->sm, &st);
+	if (n->sm && st.failing)
+		return false;		/* it tells the disks first, which takes less time than it has (daemon/ending.c) */
 	sim_trace(s, "node %u: daemon ends", n->id);
 	twin_run(p, ends, NULL);
 	if (p->alive)
