@@ -124,7 +124,7 @@ void ddr_drive_whose(struct ddr_array *a, struct ddr_meta_op *op, const uint8_t 
 		memcpy(cluster[2], next, DDR_UUID_LEN);
 	else
 		a->d->transport->cluster_id(a->d, cluster[2]);
-	ddr_metaio_whose(op, cluster, 3, ddr_sm_super(a->sm)->generation);
+	ddr_metaio_whose(op, cluster, 3, ddr_sm_super(a->sm)->generation, &a->super);
 }
 
 void ddr_drive_checked(struct ddr_array *a, uint32_t failed)

@@ -108,9 +108,10 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next);
 /*
  * For superblocks and checks of format 2, after ddr_metaio_supers(): the clusters that may own the array, as far as this node knows, @n of them. A valid copy
- * of this @generation, or of a later one, that names none of these is not written over: see taken(). One without a cluster is fine.
+ * of this @generation, or of a later one, that names none of these is not written over: see taken(). One without a cluster is fine, and so is one that is not
+ * newer than @loaded, what this node began with: a spare still has what was there before the array was adopted.
  */
-void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation);
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation, const struct ddr_super *loaded);
 /* The byte offset to write to, for all members. Only log and map. */
 void ddr_metaio_at(struct ddr_meta_op *op, uint64_t offset);
 /* The operation is not carried out, and fails on all members. */

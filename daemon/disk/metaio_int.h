@@ -67,6 +67,7 @@ struct ddr_meta_supers {
 	uint8_t whose[DDR_META_CLUSTERS][DDR_UUID_LEN];	/* clusters that may own the array */
 	unsigned int clusters;			/* so many; 0: any */
 	uint64_t generation;			/* of the array, as this node knows it */
+	uint64_t loaded_generation, loaded_seq;	/* and as this node began with it */
 	uint8_t *pages[DDR_SB_COPIES];
 	uint32_t crc[DDR_SB_COPIES];		/* of them */
 	uint64_t pages_offset[DDR_SB_COPIES];

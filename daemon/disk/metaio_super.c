@@ -71,10 +71,12 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	s->clusters = 0;
 }
 
-void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation)
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation, const struct ddr_super *loaded)
 {
 	op->supers->clusters = n < DDR_META_CLUSTERS ? n : DDR_META_CLUSTERS;
 	op->supers->generation = generation;
+	op->supers->loaded_generation = loaded->generation;
+	op->supers->loaded_seq = loaded->seq;
 	memcpy(op->supers->whose, cluster, (size_t)op->supers->clusters * DDR_UUID_LEN);
 }
 
@@ -193,12 +195,16 @@ static bool take_copy(struct ddr_meta_op *op, unsigned int member, int result)
 	return true;
 }
 
-/* A cluster that may not own the array has written these superblocks. Those of a member that was out meanwhile are older, and prove nothing. */
+/*
+ * A cluster that may not own the array has written these superblocks. Those of a member that was out meanwhile, or of a spare since the array was adopted, are
+ * older, and prove nothing.
+ */
 static bool is_taken(const struct ddr_meta_op *op, const struct ddr_super *sb, const uint8_t *cluster)
 {
 	const struct ddr_meta_supers *s = op->supers;
 	bool known = !s->clusters || ddr_uuid_is_zero(cluster) || sb->generation < s->generation;
 
+	known |= sb->generation == s->loaded_generation && sb->seq <= s->loaded_seq;
 	for (unsigned int i = 0; i < s->clusters; i++)
 		known |= memcmp(s->whose[i], cluster, DDR_UUID_LEN) == 0;
 	return !known;

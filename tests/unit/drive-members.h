@@ -44,9 +44,9 @@ void ddr_metaio_supers(struct ddr_meta_op *op, const struct ddr_super *now, cons
 	(void)op, (void)now, (void)next;
 }
 
-void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation)
+void ddr_metaio_whose(struct ddr_meta_op *op, const uint8_t (*cluster)[DDR_UUID_LEN], unsigned int n, uint64_t generation, const struct ddr_super *loaded)
 {
-	(void)op, (void)cluster, (void)n, (void)generation;
+	(void)op, (void)cluster, (void)n, (void)generation, (void)loaded;
 }
 
 struct ddr_fault ddr_metaio_owners(struct ddr_meta_op *op, const struct ddr_owners *owners, const struct ddr_super *next)

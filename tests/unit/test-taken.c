@@ -121,6 +121,30 @@ static void older_superblocks_prove_nothing(void **state)
 		assert_true(names(m, HERE));
 }
 
+/* Superblocks of a spare are not written as the array is adopted, which is no new generation. */
+static void what_was_there_before_an_adoption_proves_nothing(void **state)
+{
+	(void)state;
+	put_supers(1, THERE, w.sb.generation);
+	a.super.seq = 12;
+	check();
+	change_all(HERE);
+	assert_int_equal(play.gave_up, 0);
+	assert_int_equal(play.change_failed, 0);
+	for (uint32_t m = 0; m < w.sb.members; m++)
+		assert_true(names(m, HERE));
+}
+
+/* What is newer by one copy was written since. */
+static void what_was_written_since_an_adoption_counts(void **state)
+{
+	(void)state;
+	put_supers(1, THERE, w.sb.generation);
+	a.super.seq = 11;
+	check();
+	expect_stopped();
+}
+
 /* That is what an adoption does. */
 static void its_own_cluster_may_follow_the_recorded_one(void **state)
 {
@@ -161,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, teardown)
 		TEST(a_check_finds_the_other_cluster), TEST(nothing_is_written_over_its_superblocks), TEST(older_superblocks_prove_nothing),
+		TEST(what_was_there_before_an_adoption_proves_nothing), TEST(what_was_written_since_an_adoption_counts),
 		TEST(its_own_cluster_may_follow_the_recorded_one), TEST(no_cluster_is_none_other), TEST(a_check_needs_no_whole_pages),
 	};
 
