@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Failures of members, as far as the array tolerates them, and what the operator does about members. */
+#include <string.h>
+
 #include "sim.h"
 
 /* The operator fails a member that works. */
@@ -55,6 +57,23 @@ static bool operator_seeks(struct sim *s, struct node *n)
 	return sim_act(s, a);
 }
 
+/*
+ * The machine died as the superblocks of a new generation were written, and only this disk has them; and it was not there when the array went on. To a daemon
+ * without a cluster that is a split brain: it would refuse the next start. So the operator wipes the disk.
+ */
+static void wipe_diverged(struct sim *s, struct disk *d)
+{
+	struct ddr_super sb;
+
+	if (!sim_real || s->cluster || !d->dead || !d->has_super || !check_newest_super(s, &sb) || d->super.generation > sb.generation || d->super.generation + 1 < sb.generation ||
+	    memcmp(d->super.gen_id, d->super.generation == sb.generation ? sb.gen_id : sb.gen_prev, sizeof(sb.gen_id)) == 0)
+		return;
+	memset(d->sb, 0, sizeof(d->sb));
+	memset(d->pages, 0, sizeof(d->pages));
+	disk_landed(s, d, NULL);
+	sim_trace(s, "member %u is wiped", (uint32_t)(d - s->disk));
+}
+
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked)
 {
 	struct ddr_input in = { .type = DDR_IN_OP_SEEK, .member = m };
@@ -63,6 +82,7 @@ bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool ask
 	if (!sim_may_put_back(s, n, m))
 		return false;
 	if (!d->dead || !dead) {
+		wipe_diverged(s, d);
 		disk_back(s, d);
 		sim_trace(s, "member %u is back", m);
 	}

@@ -64,6 +64,7 @@ void rare_draw(struct sim *s)
 	for (uint32_t i = 0; i < RARE_SLOW; i++)
 		s->rare.kinds |= (i == RARE_BAD_COPY ? s->replaces && s->g.parity && chance(s, 2) : chance(s, 3)) ? 1u << i : 0;
 	s->rare.every = every[draw(s, 3)];
+	s->rare.moments = s->rare.rng ^ 0x57a275;
 	later = s->rare.rng;	/* what was added later: a seed without it is as it was before */
 	for (uint32_t i = RARE_SLOW; i < RARE_WHATS; i++)
 		s->rare.kinds |= rig_random(&later) % 3 == 0 ? 1u << i : 0;
@@ -306,16 +307,7 @@ static void one(struct sim *s, const struct node *n, enum rare_what what)
 	case RARE_STATUS:
 		act(s, n, what, 0, 0);
 		return;
-	case RARE_WRONG:
-	case RARE_BAD_COPY:
-	case RARE_HANG:
-	case RARE_SLOW:
-	case RARE_SWAP:
-	case RARE_OLDER:
-	case RARE_LIES:
-	case RARE_GONE:
-	case RARE_TAKEN:
-	case RARE_WHATS:
+	default:	/* these have moments of their own */
 		return;
 	}
 }
@@ -336,6 +328,8 @@ void rare_event(struct sim *s, struct node *n)
 		n->stopped_until = s->event + 1 + draw(s, 40);
 	if (!n->sm)
 		where_a_node_starts(s, n);
+	if (!s->finding && !rare_quiet(s))
+		starts_event(s, n);
 	if ((has(s, RARE_WRONG) || has(s, RARE_SLOW) || has(s, RARE_SWAP)) && chance(s, 15))
 		operator_cares(s, n);
 	if (has(s, RARE_BAD_COPY) && chance(s, 100))
@@ -353,6 +347,7 @@ void rare_calm(struct sim *s)
 {
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		s->disk[m].wrong = s->disk[m].foreign = s->disk[m].exchanged = s->disk[m].lies = false;
+	starts_calm(s);
 	if (s->rare.user)
 		act(s, &s->node[s->rare.user - 1], RARE_USER, 0, 0);
 	if (s->rare.clone)

@@ -29,6 +29,7 @@
  *	faults.c	failures of members, and what the operator does about members
  *	finding.c	known defects that are looked for
  *	rare.c		what seldom befalls their machines
+ *	starts.c	and what befalls them while an array starts, or is adopted
  *	world.c		what befalls real daemons beside that: processes that stop, corosync that ends, calls that fail, events of devices
  *	main.c		options
  *
@@ -335,6 +336,11 @@ struct node {
 	uint32_t looks_at;		/* + 1: the member that a thread of its daemon opens or reads just now */
 	bool newer;			/* it remembers a generation that the disks never had */
 	bool older;			/* so its operator starts the array with --older */
+	uint32_t claims;		/* its daemon adopts the array: bit 0: it has read stamps, bit 1: it has claimed a slot */
+	uint32_t mute;			/* members that hang for who adopts ... */
+	uint64_t mute_until;		/* ... until then (s->now) */
+	uint32_t strangers;		/* members in whose place disks of another array are, until the array was refused */
+	int no_table;			/* so ends its attempt to load the next table */
 	bool removed;			/* the array was removed while it was loaded, and its operator loads the table again */
 	/* finding.c */
 	bool lasting;			/* what befell it does not end */
@@ -477,9 +483,10 @@ struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 #define SIM_TABLES	9u	/* ways in which a table may be wrong */
 enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_WEDGE, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
  RARE_BAD_COPY, RARE_HANG,
-	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_TAKEN, RARE_WHATS };
+	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_TAKEN,
+	RARE_OTHERS, RARE_MUTE, RARE_STRANGERS, RARE_LOADS, RARE_MAPS, RARE_WHATS };	/* of starts.c; LOADS are acts of other kinds */
 /* user: the node with a command in the group of the array; clone: one that is a copy; taken: the one whose array another machine has; 0: none */
-struct rare { uint64_t rng; uint32_t kinds, every, user, clone, taken; uint64_t user_until, clone_until; };
+struct rare { uint64_t rng; uint32_t kinds, every, user, clone, taken; uint64_t user_until, clone_until, moments, moves; };	/* moments: of starts.c, like rng; moves: of other machines */
 
 /* Calls that fail (struct act, sub of ACT_CALL), and what is heard of devices (ACT_UEVENT). */
 enum world_call { CALL_OPEN, CALL_BIND, CALL_EVENTFD, CALL_THREAD, CALL_MEMORY, CALL_CONNECT, CALL_BUSY, CALL_FENCE, CALL_SYSFS, CALL_READ, CALL_REQUEST, CALL_LOCK,
@@ -622,6 +629,12 @@ void rare_event(struct sim *s, struct node *n);
 bool rare_quiet(const struct sim *s);
 bool rare_peace(const struct sim *s);	/* nothing else may befall anybody: a copy would never get far enough */
 void rare_calm(struct sim *s);	/* all of it ends */
+
+/* ---- starts.c ------------------------------------------------------------------- */
+
+/* Once an event. */
+void starts_event(struct sim *s, struct node *n);
+void starts_calm(struct sim *s);
 
 /* ---- finding.c ------------------------------------------------------------------ */
 

@@ -91,6 +91,10 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "reads-back-other", ACT_RARE, RARE_LIES, { "member" } },
 	{ "removed-while-loaded", ACT_RARE, RARE_GONE, { NULL } },
 	{ "another-machine-has-it", ACT_RARE, RARE_TAKEN, { "ms" } },	/* without a cluster: it stands still for so long, and the array is adopted elsewhere */
+	{ "another-machine-uses-it", ACT_RARE, RARE_OTHERS, { "how", "members" } },	/* while it is adopted; 1: stamps, 2: claims, 3: overwrites a stamp, 4: writes superblocks */
+	{ "stamps-hang", ACT_RARE, RARE_MUTE, { "members", "ms" } },	/* for who adopts the array */
+	{ "disks-of-another-array", ACT_RARE, RARE_STRANGERS, { "members" } },	/* are in place of these */
+	{ "table-fails", ACT_RARE, RARE_MAPS, { "errno" } },		/* the one that is being loaded */
 	{ "set", ACT_OPERATOR, DDR_IN_OP_SET, { "key", "value" } },
 	{ "clean", ACT_OPERATOR, DDR_IN_OP_CLEAN, { NULL } },
 	{ "clean-no-more", ACT_OPERATOR, DDR_IN_OP_STAY, { NULL } },

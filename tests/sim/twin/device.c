@@ -113,7 +113,7 @@ static bool looks_hang(uint32_t m)
 {
 	struct ddr_super sb;
 
-	if (twin_hangs(me, m))
+	if (twin_hangs(me, m) || twin_looks_mute(me, m))
 		return true;
 	return me->n->slow_until[m] > me->s->now && !(check_newest_super(me->s, &sb) && sb.member[m].state == DDR_MEMBER_IN_SYNC);
 }
@@ -131,8 +131,10 @@ static enum ddr_look_start begin(struct ddr_look **out, const char *path, const 
 	struct ddr_look *l;
 
 	*out = NULL;
-	if (given_up(member_of(path)))
+	if (given_up(member_of(path))) {
+		me->claim.late |= 1u << member_of(path);
 		return DDR_LOOK_HANGS;
+	}
 	l = calloc(1, sizeof(*l));
 	if (!l || twin_fails(CALL_THREAD)) {
 		ddr_error_call(err, ENOMEM, "out of memory");
@@ -214,6 +216,7 @@ bool ddr_look_wait(struct ddr_look *l)
 	while (looks_hang(m)) {
 		if (twin_ms(me) >= l->due_ms) {
 			me->late_looks |= 1u << m;
+			me->claim.late |= 1u << m;
 			return false;
 		}
 		twin_sleep(twin_ms(me) + 100);

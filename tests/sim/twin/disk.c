@@ -53,18 +53,36 @@ static enum area area_of(const struct sim *s, struct disk *d, uint64_t at, uint3
 	return *block < SIM_MAX_BLOCKS ? AREA_DATA : AREA_NONE;
 }
 
-/* The superblock of another array, which is on the disk that is behind the device now. */
-static const uint8_t *foreign(const struct sim *s, unsigned int copy)
+/* The superblock of another array and its owner pages, which are on the disk that is behind the device now. */
+static const uint8_t *foreign(const struct sim *s, const struct disk *d, unsigned int copy, const uint8_t **pages)
 {
-	static uint8_t bytes[DDR_META_BLOCK];
+	static uint8_t bytes[DDR_META_BLOCK], all[SIM_PAGES][DDR_META_BLOCK];
+	static struct ddr_owners owners;
 	struct ddr_super sb = s->sb0;
 
 	memset(sb.array_uuid, 0xf0, sizeof(sb.array_uuid));
+	for (uint32_t m = 0; m < sb.members; m++)
+		sb.member[m].uuid[0] ^= 0xf0;
+	sb.this_member = (uint16_t)(d - s->disk);
 	sb.seq = 2 + copy;
-	if (ddr_super_encode(&sb, bytes).code != DDR_FE_OK)
+	ddr_owners_init(&owners, &sb);
+	if (ddr_owners_encode(&owners, &sb, all).code != DDR_FE_OK || ddr_super_encode(&sb, bytes).code != DDR_FE_OK)
 		abort();
 	ddr_super_set_copy(bytes, copy);
+	*pages = all[0];
 	return bytes;
+}
+
+/* What is at @place of a disk that is another one by now. */
+static void get_foreign(const struct sim *s, const struct disk *d, enum area area, const uint8_t *place, uint64_t at, uint8_t *to)
+{
+	unsigned int copy = area == AREA_SUPER ? place == d->sb[1] : place >= d->pages[1][0];
+	const uint8_t *pages, *super;
+
+	if (d->blank || (area != AREA_SUPER && area != AREA_PAGES))
+		return;
+	super = foreign(s, d, copy, &pages);
+	memcpy(to, (area == AREA_SUPER ? super : pages + (place - d->pages[copy][0])) + at % DDR_META_BLOCK, SECTOR);
 }
 
 static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t len, uint64_t at)
@@ -80,10 +98,9 @@ static void get_bytes(const struct sim *s, struct disk *d, uint8_t *to, size_t l
 			token = disk_read(d, block);
 			for (unsigned int i = 0; i < SECTOR; i += sizeof(token))
 				memcpy(to + i, &token, sizeof(token));
-		} else if (area == AREA_SUPER && d->exchanged) {
-			if (!d->blank)
-				memcpy(to, foreign(s, place == d->sb[1]) + at % DDR_META_BLOCK, SECTOR);
-		} else if (area != AREA_NONE && !(area == AREA_STAMP && d->exchanged)) {
+		} else if (area != AREA_NONE && d->exchanged) {
+			get_foreign(s, d, area, place, at, to);
+		} else if (area != AREA_NONE) {
 			memcpy(to, place + at % DDR_META_BLOCK, SECTOR);
 		}
 	}
@@ -103,6 +120,20 @@ static uint64_t token_of(struct sim *s, const uint8_t *bytes)
 	return token;
 }
 
+/* A thread has read it. */
+static void seen(struct proc *p, uint32_t m, uint64_t offset)
+{
+	uint64_t block;
+	uint32_t slot;
+	uint8_t *place;
+	enum area area = area_of(p->s, &p->s->disk[m], offset, &slot, &place, &block);
+
+	if (area == AREA_STAMP)
+		twin_stamps_read(p, m);
+	else if (area == AREA_SUPER)
+		twin_super_read(p, m);
+}
+
 int twin_read(struct proc *p, uint32_t m, void *buf, size_t len, uint64_t offset)
 {
 	struct disk *d = &p->s->disk[m];
@@ -112,6 +143,7 @@ int twin_read(struct proc *p, uint32_t m, void *buf, size_t len, uint64_t offset
 		return -EIO;
 	}
 	get_bytes(p->s, d, buf, len, offset);
+	seen(p, m, offset);
 	return 0;
 }
 
@@ -133,6 +165,8 @@ int twin_write(struct proc *p, uint32_t m, const void *buf, size_t len, uint64_t
 
 		if (area == AREA_STAMP && !d->exchanged)
 			memcpy(place + at % DDR_META_BLOCK, (const uint8_t *)buf + (at - offset), s->sb0.chunk);
+		if (area == AREA_STAMP && at == offset)
+			twin_stamps_written(p, m);
 		if (area == AREA_NONE || area == AREA_STAMP)
 			continue;
 		if (area != AREA_DATA || token_of(s, (const uint8_t *)buf + (at - offset)))

@@ -45,6 +45,19 @@ static void named(uint32_t node, const char *name)
 		sim_violation(me->s, "T8: node %u calls the agent with the name '%s', which no node ever had", me->n->id, name);
 }
 
+/* Rule F7: an agent that cuts the node off is given each member that counts, as this node knows them. */
+static void cuts_off(const struct ddr_fence_order *order)
+{
+	const struct ddr_super *sb = me->n->sm ? ddr_sm_super(me->n->sm) : NULL;
+	char name[16];
+
+	for (uint32_t m = 0; sb && *order->devices && m < sb->members; m++) {
+		snprintf(name, sizeof(name), "/dev/sim%u", m);
+		if ((sb->member[m].state == DDR_MEMBER_IN_SYNC || sb->member[m].state == DDR_MEMBER_REBUILDING) && !strstr(order->devices, name))
+			sim_violation(me->s, "F7: node %u has node %u cut off from %s, and not from member %u", me->n->id, order->node, order->devices, m);
+	}
+}
+
 ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 {
 	struct ddr_fence_order order;
@@ -60,6 +73,7 @@ ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
 	out.failure = order.id;		/* the world keeps it for the answer */
 	sim_trace(me->s, "node %u: runs the agent against node %u", me->n->id, order.node);
 	named(order.node, order.name);
+	cuts_off(&order);
 	finding_fences(me->s, me->n->id, order.node, false);
 	cluster_fence(me->s, me->n, &out);
 	return (ssize_t)len;

@@ -95,6 +95,45 @@ static void table_is_back(struct proc *p)
 	twin_control_tell(p, DDR_K_RESUMED, 0, 0);
 }
 
+/* It has read a generation whose superblocks reached one disk only, before its writer and that disk died. Nothing rests on it, which no daemon can know. */
+static bool lost_newest(const struct proc *p)
+{
+	struct ddr_super sb;
+
+	return p->s->cluster && check_newest_super(p->s, &sb) && p->known.generation > sb.generation;
+}
+
+/*
+ * Also if the array went on since it was read, which takes as long as a member hangs: then it is read again. And if it did between the operator's look
+ * and this start: then the look is repeated.
+ */
+static bool says_older(struct proc *p)
+{
+	struct node *n = p->n;
+
+	n->newer |= lost_newest(p);
+	if (!p->remembered && !twin_remembers_newer(p) && !(n->newer && n->older))
+		return false;
+	n->older |= twin_remembers_newer(p);
+	starts_anew(p);
+	return true;
+}
+
+/* The array was refused for a reason that ends now: another machine used it, its disks did not answer or were others, its table was a wrong one. */
+static bool ends_reason(struct proc *p)
+{
+	if (twin_not_adopted(p)) {
+		p->n->adopts = true;
+		node_kill(p->s, p->n);
+		return true;
+	}
+	if (!twin_strangers_go(p) && !p->n->wrong_table && !outdated(p))
+		return false;
+	p->n->wrong_table = 0;
+	starts_anew(p);
+	return true;
+}
+
 /* After whatever it did. */
 static void settle(struct proc *p)
 {
@@ -108,25 +147,18 @@ static void settle(struct proc *p)
 	if (had) {
 		n->sm = NULL;
 		twin_orphans(p->s, n);
+		disk_forget_daemon(p->s, n);	/* as if it had died: what loads the array again writes all of it anew */
 	}
 	n->sm = sm;
-	if (a && a->state == DDR_ARRAY_REFUSED && (n->wrong_table || outdated(p))) {	/* now the right one */
-		n->wrong_table = 0;
-		starts_anew(p);
+	if (!a || !a->load)
+		n->claims = 0;
+	if (a && a->state == DDR_ARRAY_REFUSED && ends_reason(p))
 		return;
-	}
 	if (sm && twin_remembers_newer(p) && p->known.generation > ddr_sm_super(sm)->generation)
 		sim_violation(p->s, "node %u has seen generation %llu, starts the array from generation %llu, and nobody said --older", n->id,
 			      (unsigned long long)p->known.generation, (unsigned long long)ddr_sm_super(sm)->generation);
-	/*
-	 * Also if the array went on since it was read, which takes as long as a member hangs: then it is read again. And if it did between the operator's look
-	 * and this start: then the look is repeated.
-	 */
-	if (a && a->state == DDR_ARRAY_REFUSED && (p->remembered || twin_remembers_newer(p) || (n->newer && n->older))) {
-		n->older |= twin_remembers_newer(p);
-		starts_anew(p);
+	if (a && a->state == DDR_ARRAY_REFUSED && says_older(p))
 		return;
-	}
 	if (n->removed && !n->k.there && sim_chance(p->s, 8))
 		table_is_back(p);
 	if (a && a->state == DDR_ARRAY_REFUSED && a->stamp.taken && p->s->rare.taken == n->id) {	/* the other one stops it, and this machine boots */
@@ -181,7 +213,9 @@ static void catch_up(struct proc *p)
 		p->woke_ms = p->s->now;
 	}
 	p->ran_ms = p->s->now;
-	while (!stood_still && (fd = twin_request_overdue(p)) >= 0)
+	if (stood_still)
+		p->stood_ms = p->s->now;	/* what is next at this moment comes before these, too: it may be a view, whose word the world knows already */
+	while (p->stood_ms != p->s->now && (fd = twin_request_overdue(p)) >= 0)
 		twin_loop_event(p, fd);
 }
 
@@ -210,6 +244,8 @@ static void on_tick(void *data)
 	ddr_still_held(&p->d->still);
 	ddr_arrays_retry(p->d);
 	ddr_schedule_tick(p->d, ddr_now_ms());
+	p->settled |= ddr_arrays_settled(p->d);		/* what main.c reports to the service manager, and when it leaves out ticks */
+	p->rests = p->settled && ddr_arrays_rest(p->d);
 }
 
 static void on_control(void *ctx, const struct ddr_kctl_news *news)
@@ -238,6 +274,9 @@ static void configure(const struct sim *s, struct ddr_daemon *d, const struct no
 	if (s->rare.kinds >> RARE_WEDGE & 1)
 		d->conf.owe_ms = 35000;
 	strcpy(d->conf.fence_command, s->fencing && (s->finding != FINDING_T10 || n->id > 1) ? "agent" : DDR_FENCE_NONE);
+	/* What the world does about it is the same. In the end a node may be lost with a disk that nobody can cut it off from: then the operator has it switched off. */
+	if (s->cluster && !s->finding && !s->calm && s->seed % 4 == 1)
+		d->conf.fence_method = DDR_FENCE_BY_STORAGE;
 	if (s->cluster) {
 		d->conf.away_ms = s->storm.away_ms;
 		d->conf.tune.idle_ms = s->storm.idle_ms;
@@ -375,7 +414,7 @@ bool node_ends(struct sim *s, struct node *n)
 static void end(struct proc *p)
 {
 	p->alive = p->n->stopped = false;
-	p->n->looks_at = 0;
+	p->n->looks_at = p->n->claims = 0;
 	twin_workers_end(p);
 	twin_requests_orphaned(p->n);
 	twin_close_all(p);
@@ -499,6 +538,14 @@ static void table_ends(struct proc *p, int result)
 	twin_run(p, table_done, &result);
 }
 
+static int fails_to_load(struct node *n)
+{
+	int error = n->no_table;
+
+	n->no_table = 0;
+	return -error;
+}
+
 bool node_table(struct sim *s, struct node *n)
 {
 	struct proc *p = twin_of(s, n);
@@ -506,6 +553,10 @@ bool node_table(struct sim *s, struct node *n)
 
 	if (!n->table_due || !p->table || n->stopped)
 		return false;
+	if (n->no_table) {
+		table_ends(p, fails_to_load(n));
+		return true;
+	}
 	if (!n->sm || !n->k.there || !p->table->ctx)
 		table_ends(p, -ENXIO);
 	else if (m == DDR_NO_MEMBER ? n->table_place != DDR_UAPI_SHADOW || n->k.disk[n->table_place] == SIM_NOBODY : n->k.disk[n->table_place] == m)
@@ -523,6 +574,10 @@ bool node_resizes(struct sim *s, struct node *n)
 
 	if (!n->resize || !p->table || n->stopped)
 		return false;
+	if (n->no_table) {
+		table_ends(p, fails_to_load(n));
+		return true;
+	}
 	if (!n->sm || !n->k.there || !p->table->ctx) {
 		table_ends(p, -ENXIO);
 		return true;

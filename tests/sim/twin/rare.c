@@ -430,6 +430,10 @@ bool node_rare(struct sim *s, struct node *n, const struct act *a)
 	case RARE_LIES: return sim_disk_lies(s, (uint32_t)a->arg[0]);
 	case RARE_GONE: return goes(s, p);
 	case RARE_TAKEN: return taken(s, n, a->arg[0]);
+	case RARE_OTHERS: return twin_others(s, n, a->arg[0], a->arg[1]);
+	case RARE_MUTE: return twin_mute(s, n, a->arg[0], a->arg[1]);
+	case RARE_STRANGERS: return twin_strangers(s, n, a->arg[0]);
+	case RARE_MAPS: return twin_no_table(n, a->arg[0]);
 	default: return false;
 	}
 }

@@ -178,6 +178,7 @@ struct ddr_sm *__wrap_ddr_sm_init(void *mem, size_t size, const struct ddr_sm_co
 	if (!me)
 		return sm;
 	check_present(cfg);
+	twin_load_ends(me, cfg);
 	me->n->sm = NULL;
 	twin_orphans(me->s, me->n);
 	me->n->sm = sm;

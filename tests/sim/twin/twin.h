@@ -19,6 +19,7 @@
  *	fence.c		the process that runs agents
  *	memory.c	what a daemon that is killed had allocated
  *	rare.c		what seldom does
+ *	starts.c	what does while it starts or adopts an array, and what must not come of it
  *	world.c		what befalls it beside crashes
  *	main.c		options
  *
@@ -43,6 +44,20 @@
 
 struct worker;
 
+/* What a load that adopts the array has read of stamps, and written over them. Masks are of members. */
+struct twin_claim {
+	const struct ddr_worker *of;	/* the thread of that load: one that was cancelled may still be at work */
+	uint32_t read[3];		/* the first time, again, and after the claims */
+	uint32_t moved, newer;		/* another machine has written stamps, superblocks, since this load has read them */
+	uint32_t checked;		/* after the second look its superblock was read */
+	uint32_t late;			/* did not answer in time */
+	uint32_t must;			/* these have shown that another machine uses the array: it must be refused */
+	bool other_disk;		/* or its disks do not keep what is written: it may be refused */
+	struct { uint64_t seq; uint32_t ms; } found[SIM_MAX_NODES][2];	/* the newest stamp of each place of each slot: how long its owner is waited for */
+	uint32_t wait_ms;		/* each of the two waits, at least */
+	uint64_t read_ms, wrote_ms;	/* the end of the first look, and of the claims */
+};
+
 /* One ddraidd. */
 struct proc {
 	struct sim *s;
@@ -65,11 +80,14 @@ struct proc {
 	bool remembered;		/* when it began, that had a generation that the disks did not have */
 	struct ddr_identity_file file;	/* of ident.h, likewise */
 	uint64_t began_ms, ran_ms;	/* when it was started; when it ran last */
+	uint64_t stood_ms;		/* when it went on, after it had not run for seconds */
+	bool settled, rests;		/* all of its arrays have started, or were refused; nothing of them needs a tick */
 	bool unheard;			/* since it stood still none of its pulses came back, from number @pulse_due on */
 	uint64_t pulse, pulse_due;	/* @pulse: the last one that it sent */
 	bool unlooked;			/* without a cluster: since it went on after a standstill, at @woke_ms, it has seen no stamp of its array */
 	uint64_t woke_ms;
 	uint64_t cookie;		/* of the array object, as its kernel had it last */
+	struct twin_claim claim;
 	struct { void *cpg, *quorum; } context;
 	int cpg_fd, quorum_fd, fence_fd, control_fd, uevent_fd;
 	uint32_t view[SIM_MAX_NODES], pids[SIM_MAX_NODES], n_view;	/* as the group told it last */
@@ -119,6 +137,26 @@ struct act twin_choice(struct sim *s, struct node *n);
 void twin_adopt(struct proc *p);
 /* If another machine has its array (struct rare, taken): no more. It has changed nothing. */
 void twin_given_back(struct sim *s, const struct node *n);
+
+/* ---- starts.c ------------------------------------------------------------------ */
+
+/* A thread begins: is it that of a load? */
+void twin_load_begins(struct proc *p, const struct ddr_worker *w);
+/* It has read all stamps of a member, the superblock of one, has claimed a slot there. */
+void twin_stamps_read(struct proc *p, uint32_t m);
+void twin_super_read(struct proc *p, uint32_t m);
+void twin_stamps_written(struct proc *p, uint32_t m);
+/* The array starts. */
+void twin_load_ends(struct proc *p, const struct ddr_sm_config *cfg);
+/* Is it right that an adoption was refused? */
+bool twin_not_adopted(const struct proc *p);
+/* The acts. */
+bool twin_others(struct sim *s, struct node *n, uint64_t how, uint64_t members);
+bool twin_mute(struct sim *s, struct node *n, uint64_t members, uint64_t ms);
+bool twin_looks_mute(const struct proc *p, uint32_t m);
+bool twin_strangers(struct sim *s, struct node *n, uint64_t members);
+bool twin_strangers_go(struct proc *p);	/* false: there were none */
+bool twin_no_table(struct node *n, uint64_t error);
 
 /* ---- world.c ------------------------------------------------------------------- */
 
@@ -181,6 +219,8 @@ void twin_workers_end(struct proc *p);
 /* The thread that runs sleeps; the world goes on. */
 void twin_sleep(uint64_t until_ms);
 bool twin_in_thread(void);
+/* The one that runs, or NULL. */
+const struct ddr_worker *twin_thread(void);
 
 /* ---- disk.c -------------------------------------------------------------------- */
 

@@ -75,6 +75,7 @@ int ddr_worker_start(struct ddr_worker *w, qb_loop_t *loop)
 	while (*last)
 		last = &(*last)->next;
 	*last = k;
+	twin_load_begins(p, w);
 	return 0;
 }
 
@@ -160,6 +161,11 @@ bool ddr_worker_end(struct ddr_worker *w, unsigned int ms)
 	destroy(k);
 	w->done(w);
 	return true;
+}
+
+const struct ddr_worker *twin_thread(void)
+{
+	return running ? running->w : NULL;
 }
 
 bool twin_in_thread(void)

@@ -100,8 +100,11 @@ bool node_call_fails(struct sim *s, struct node *n, uint32_t what, int error)
 {
 	struct proc *p = twin_of(s, n);
 
-	if (what >= WORLD_CALLS)
+	if (what >= WORLD_CALLS) {	/* all of it ends */
 		p->fails = 0;
+		if (p->alive)
+			p->d->conf.fence_method = DDR_FENCE_BY_POWER;	/* as for the next one (node.c, configure()) */
+	}
 	if (!p->alive || what >= WORLD_CALLS || (costs(what, error) && !s->faults_left && !s->lossy))
 		return false;
 	s->faults_left -= costs(what, error) && !s->lossy;
