@@ -403,14 +403,6 @@ static struct ddr_array *array_new(struct ddr_daemon *d, const uint8_t uuid[16])
 	return a;
 }
 
-/* It was reported as not started; now it has a state of its own. */
-static void forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
-{
-	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++)
-		if (memcmp(d->unstarted[i].uuid, uuid, sizeof(d->unstarted[i].uuid)) == 0)
-			d->unstarted[i].why[0] = '\0';
-}
-
 /* NULL: it is not served, and that was logged. */
 static struct ddr_array *array_add(struct ddr_daemon *d, const uint8_t uuid[16])
 {
@@ -428,7 +420,7 @@ void ddr_array_appeared(struct ddr_daemon *d, const uint8_t uuid[16], bool liste
 {
 	struct ddr_array *a = ddr_array_by_uuid(d, uuid);
 
-	forget_unstarted(d, uuid);
+	ddr_array_forget_unstarted(d, uuid);
 	a = a ? a : array_add(d, uuid);
 	if (!a)
 		return;

@@ -282,6 +282,8 @@ void ddr_array_refuse(struct ddr_array *a);
 void ddr_arrays_retry(struct ddr_daemon *d);
 /* Status shows from now on that arrays which wait for the cluster wait for this. */
 void ddr_arrays_wait_for(struct ddr_daemon *d, const char *what);
+/* It was reported as not started; now it has a state of its own. */
+void ddr_array_forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16]);
 /* Has every array that the kernel listed been served or refused? */
 bool ddr_arrays_settled(const struct ddr_daemon *d);
 /* Do all arrays rest? */

@@ -96,3 +96,10 @@ void ddr_arrays_wait_for(struct ddr_daemon *d, const char *what)
 			snprintf(a->error, sizeof(a->error), "%s", what);
 	}
 }
+
+void ddr_array_forget_unstarted(struct ddr_daemon *d, const uint8_t uuid[16])
+{
+	for (size_t i = 0; i < DDR_ARRAYS_MAX; i++)
+		if (memcmp(d->unstarted[i].uuid, uuid, sizeof(d->unstarted[i].uuid)) == 0)
+			d->unstarted[i].why[0] = '\0';
+}
