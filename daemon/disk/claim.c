@@ -68,6 +68,12 @@ static bool earlier_boot(const struct ddr_claim *c, const uint8_t machine[DDR_UU
 	       memcmp(boot_id, c->instance.boot_id, sizeof(c->instance.boot_id)) != 0;
 }
 
+/* By what the superblocks say, which is all that identity.c refuses by. */
+static bool own_slot(const struct ddr_claim *c, const struct ddr_owner *o)
+{
+	return ddr_uuid_is_zero(o->machine) || earlier_boot(c, o->machine, o->instance.boot_id);
+}
+
 static bool earlier_slot(const struct ddr_claim *c, const struct ddr_owner *o, const struct ddr_claim_found *f)
 {
 	if (!ddr_uuid_is_zero(o->machine) ? !earlier_boot(c, o->machine, o->instance.boot_id) : !f->n)
@@ -81,16 +87,17 @@ static bool earlier_slot(const struct ddr_claim *c, const struct ddr_owner *o, c
 uint32_t ddr_claim_wait(const struct ddr_claim *c, uint64_t open, const struct ddr_owners *owners, const struct ddr_claim_found *found)
 {
 	uint32_t stop_ms = c->stop_ms;
-	bool earlier = true;
+	bool earlier = true, own = true;
 
 	for (uint32_t s = 0; s < DDR_MAX_SLOTS; s++) {
 		if (!(open >> s & 1))
 			continue;
 		earlier &= earlier_slot(c, &owners->slot[s], &found[s]);
+		own &= own_slot(c, &owners->slot[s]);
 		for (unsigned int i = 0; i < found[s].n; i++)
 			stop_ms = found[s].stamp[i].stop_ms > stop_ms ? found[s].stamp[i].stop_ms : stop_ms;
 	}
-	if (!open || !(c->adopted || (c->alone && earlier)))
+	if (!open || !(c->adopted || (c->alone && own)))
 		return 0;
 	if (c->alone && earlier)
 		return DDR_CLAIM_MORE_MS;

@@ -49,9 +49,11 @@ struct ddr_claim_found {
  *	none				any		any		0
  *	of earlier boots of		alone		any		5 s: that kernel is gone, and a copy of this machine that has the same
  *	  this machine, all of them					disks has booted as well (note 22)
- *	any other			alone		yes		the longest stop time of their stamps and of ours, and 5 s
+ *	the same by the owner pages,	alone		any		the longest stop time of their stamps and of ours, and 5 s: another
+ *	  with other stamps						machine has claimed them, or has the same disks
+ *	any other			alone		yes		the same
  *					alone		no		0: the start is refused (identity.c)
- *	any				of several	yes		the same longest stop time, and 5 s
+ *	any				of several	yes		the same
  *					of several	no		0: the cluster proves its owner dead, or waits
  *
  * A slot is of an earlier boot of this machine if what is known of it, by its owner page and by each of its stamps, names this machine and another boot,

@@ -330,7 +330,7 @@ struct node {
 	uint32_t path_to;
 	uint64_t wedged_until;		/* its kernel drains no range and applies no change of members, and everything else goes on */
 	bool hidden;			/* the file that says who it is cannot be read */
-	uint32_t wrong_table;		/* what is wrong in the table that its operator loads next, or has loaded; 0: nothing */
+	uint32_t wrong_table;		/* what is wrong in the table, or the module, that its operator loads next, or has loaded; 0: nothing */
 	uint64_t locked_until[DDR_MAX_MEMBERS];	/* another program has locked the member's usual node (s->now) */
 	uint64_t slow_until[DDR_MAX_MEMBERS];	/* whoever opens a member that is not in use, or reads its superblock, hangs (s->now) */
 	uint32_t looks_at;		/* + 1: the member that a thread of its daemon opens or reads just now */
@@ -480,7 +480,7 @@ enum world_event { WORLD_STOP, WORLD_COROSYNC, WORLD_CALL, WORLD_UEVENT, WORLD_V
 struct world { uint32_t weight[WORLD_EVENTS], sum, every; };
 
 /* What is rare.c's (struct act, sub of ACT_RARE); two of them happen by acts of their own. */
-#define SIM_TABLES	9u	/* ways in which a table may be wrong */
+#define SIM_TABLES	9u	/* ways in which a table may be wrong; the last one: the module is */
 enum rare_what { RARE_CLOCK, RARE_LOCK, RARE_MODULE, RARE_GROUP, RARE_WEDGE, RARE_STATUS, RARE_SHORTAGE, RARE_USER, RARE_DAMAGED, RARE_COPIED, RARE_HIDDEN, RARE_READONLY, RARE_CLONE, RARE_NO_GROUP, RARE_PATH, RARE_FOREIGN, RARE_WRONG, RARE_ADOPT, RARE_TABLE,
  RARE_BAD_COPY, RARE_HANG,
 	RARE_SLOW, RARE_SWAP, RARE_OLDER, RARE_LIES, RARE_GONE, RARE_TAKEN,

@@ -84,7 +84,7 @@ static const struct word { const char *name; enum act_verb verb; int sub; const 
 	{ "wrong-contents", ACT_RARE, RARE_WRONG, { "member", "block" } },	/* are what a verify reads */
 	{ "adopt", ACT_RARE, RARE_ADOPT, { NULL } },
 	{ "kernel-is-wedged", ACT_RARE, RARE_WEDGE, { "ms" } },		/* it drains no range, and applies no change of members */
-	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* will be loaded after the next reboot */
+	{ "wrong-table", ACT_RARE, RARE_TABLE, { "what" } },		/* or module, will be loaded after the next reboot */
 	{ "looks-hang", ACT_RARE, RARE_SLOW, { "member", "ms" } },		/* at a member that is not in use */
 	{ "other-disk", ACT_RARE, RARE_SWAP, { "member", "what" } },	/* 1: of another array; 2: an empty one; 3: a smaller one */
 	{ "remembers-newer", ACT_RARE, RARE_OLDER, { "by" } },		/* generation than the disks ever had; 0: another one of that number */

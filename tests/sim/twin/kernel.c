@@ -47,10 +47,11 @@ void twin_control_tell(struct proc *p, uint32_t type, uint64_t start, uint64_t c
 
 /* ---- the channel of the array ------------------------------------------------------ */
 
-/* In a table that was written by hand. */
+/* In a table that was written by hand; or the module is one of another release, which serves none of the daemon's versions. */
 static void go_wrong(struct ddr_bind *bind, uint32_t what)
 {
 	uint32_t minor = bind->dev_minor[0];
+	bool newer = bind->cookie & 1;
 
 	switch (what) {
 	case 1: bind->order++; return;
@@ -60,6 +61,10 @@ static void go_wrong(struct ddr_bind *bind, uint32_t what)
 	case 5: bind->data_offset_sectors += 8; return;
 	case 6: bind->sectors *= 1000; return;	/* whatever the array has grown to by then */
 	case 7: bind->members--; return;
+	case SIM_TABLES:
+		bind->lowest = newer ? DDR_SERVES_HIGHEST + 1 : 1;
+		bind->highest = newer ? DDR_SERVES_HIGHEST + 2 : DDR_SERVES_LOWEST - 1;
+		return;
 	default:
 		bind->dev_minor[0] = bind->dev_minor[1];
 		bind->dev_minor[1] = minor;

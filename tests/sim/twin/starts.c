@@ -149,7 +149,7 @@ static bool table_has_strangers(const struct proc *p)
 	return false;
 }
 
-/* Two members in sync at each other's place; or what no superblock ever said. (Of a member that is out nothing counts.) */
+/* Two members in sync at each other's place; what no superblock ever said; or a module of another release. (Of a member that is out nothing counts.) */
 static bool table_is_wrong(const struct proc *p)
 {
 	const struct kernel *k = &p->n->k;
@@ -157,7 +157,7 @@ static bool table_is_wrong(const struct proc *p)
 
 	if (!p->n->wrong_table || !check_newest_super(p->s, &sb))
 		return false;
-	if (p->n->wrong_table < 8)
+	if (p->n->wrong_table != 8)
 		return true;
 	for (uint32_t i = 0; i < 2; i++)
 		if (k->disk[i] >= sb.members || sb.member[k->disk[i]].state != DDR_MEMBER_IN_SYNC || sb.member[k->disk[i]].role != i ||
