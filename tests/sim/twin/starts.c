@@ -245,17 +245,18 @@ static bool stamps(struct sim *s, struct disk *d, uint64_t how, uint64_t seq)
 	return true;
 }
 
-/* What a change of members would write, and nothing is different in it but its number. */
-static bool supers(struct sim *s, const struct proc *p)
+/* What a change of members would write, and nothing is different in it but its number. The members that have it then. */
+static uint32_t supers(struct sim *s, const struct proc *p)
 {
 	struct ddr_super newest, sb;
 	static struct ddr_owners owners;
+	uint32_t written = 0;
 
 	if ((p->n->claims & 2) || !check_newest_super(s, &newest))
-		return false;
+		return 0;
 	for (uint32_t m = 0; m < s->sb0.members; m++)
 		if (twin_pending(p, m))
-			return false;
+			return 0;
 	check_newest_owners(s, &owners);
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
 		struct disk *d = &s->disk[m];
@@ -270,17 +271,20 @@ static bool supers(struct sim *s, const struct proc *p)
 				sim_violation(s, "a superblock that cannot be");
 		}
 		disk_landed(s, d, NULL);
+		written |= 1u << m;
 	}
-	return true;
+	return written;
 }
 
 bool twin_others(struct sim *s, struct node *n, uint64_t how, uint64_t members)
 {
 	struct proc *p = twin_of(s, n);
 	const struct ddr_array *a = p->alive ? twin_array(p) : NULL;
-	uint32_t done = 0;
+	uint32_t done = 0, newer = 0;
 
-	if (s->cluster || !n->claims || !a || !a->load || (how == 4 && !supers(s, p)))
+	if (s->cluster || !n->claims || !a || !a->load)
+		return false;
+	if (how == 4 && !(newer = supers(s, p)))
 		return false;
 	s->rare.moves++;
 	for (uint32_t m = 0; m < s->sb0.members; m++) {
@@ -288,10 +292,10 @@ bool twin_others(struct sim *s, struct node *n, uint64_t how, uint64_t members)
 
 		if (how != 4 && (members >> m & 1) && !disk_gone(s, n, d) && !d->exchanged)
 			done |= stamps(s, d, how, 2000000 + 2 * s->rare.moves + (how == 1 ? s->rare.moves & 1 : 0)) ? 1u << m : 0;
-		p->claim.newer |= how == 4 && d->has_super && !disk_gone(s, n, d) && !d->exchanged ? 1u << m : 0;
 	}
 	p->claim.moved |= done;
-	sim_trace(s, "node %u: another machine uses the array that it adopts (%llu, members %x)", n->id, (unsigned long long)how, done);
+	p->claim.newer |= newer;
+	sim_trace(s, "node %u: another machine uses the array that it adopts (%llu, members %x)", n->id, (unsigned long long)how, done | newer);
 	return done || how == 4;
 }
 
