@@ -202,7 +202,7 @@ static void where_a_job_works(struct sim *s, const struct node *n)
 
 	if (!io)
 		return;
-	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 8))
+	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 2))
 		bad_sectors(s, io->from, io->start + draw(s, io->count));
 	if (has(s, RARE_WRONG) && s->g.parity)
 		where_a_verify_works(s, n);
@@ -332,7 +332,7 @@ void rare_event(struct sim *s, struct node *n)
 		starts_event(s, n);
 	if ((has(s, RARE_WRONG) || has(s, RARE_SLOW) || has(s, RARE_SWAP)) && chance(s, 15))
 		operator_cares(s, n);
-	if (has(s, RARE_BAD_COPY) && chance(s, 100))
+	if (has(s, RARE_BAD_COPY) && n->ready && chance(s, 25))
 		replaces(s, n);
 	if (!chance(s, s->rare.every) || rare_quiet(s))
 		return;

@@ -340,6 +340,7 @@ struct node {
 	uint32_t mute;			/* members that hang for who adopts ... */
 	uint64_t mute_until;		/* ... until then (s->now) */
 	uint32_t strangers;		/* members in whose place disks of another array are, until the array was refused */
+	bool strangers_gone;		/* they were taken away when all faults ended, and the load under way may have read them */
 	int no_table;			/* so ends its attempt to load the next table */
 	bool removed;			/* the array was removed while it was loaded, and its operator loads the table again */
 	/* finding.c */

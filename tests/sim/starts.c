@@ -193,6 +193,7 @@ void starts_calm(struct sim *s)
 {
 	for (struct node *n = s->node; n < s->node + s->n_nodes; n++) {
 		n->mute = 0;
+		n->strangers_gone = n->strangers;
 		n->strangers = 0;
 		n->no_table = 0;
 	}

@@ -31,6 +31,7 @@ void twin_load_begins(struct proc *p, const struct ddr_worker *w)
 		if (a->load && w == &a->load->worker) {
 			p->claim = (struct twin_claim){ .of = w };
 			p->n->claims = 0;
+			p->n->strangers_gone = false;
 		}
 }
 
@@ -213,8 +214,9 @@ bool twin_not_adopted(const struct proc *p)
 
 bool twin_strangers_go(struct proc *p)
 {
-	bool any = p->n->strangers;
+	bool any = p->n->strangers || p->n->strangers_gone;
 
+	p->n->strangers_gone = false;
 	for (uint32_t m = 0; m < DDR_MAX_MEMBERS; m++)
 		if (p->n->strangers >> m & 1)
 			p->s->disk[m].exchanged = false;
