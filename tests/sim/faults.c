@@ -59,19 +59,29 @@ static bool operator_seeks(struct sim *s, struct node *n)
 
 /*
  * The machine died as the superblocks of a new generation were written, and only this disk has them; and it was not there when the array went on. To a daemon
- * without a cluster that is a split brain: it would refuse the next start. So the operator wipes the disk.
+ * that is a split brain: it refuses the start. So the operator wipes the disk.
  */
-static void wipe_diverged(struct sim *s, struct disk *d)
+static bool wipe_diverged(struct sim *s, struct disk *d)
 {
 	struct ddr_super sb;
 
-	if (!sim_real || s->cluster || !d->dead || !d->has_super || !check_newest_super(s, &sb) || d->super.generation > sb.generation || d->super.generation + 1 < sb.generation ||
+	if (!d->has_super || !check_newest_super(s, &sb) || d->super.generation > sb.generation || d->super.generation + 1 < sb.generation ||
 	    memcmp(d->super.gen_id, d->super.generation == sb.generation ? sb.gen_id : sb.gen_prev, sizeof(sb.gen_id)) == 0)
-		return;
+		return false;
 	memset(d->sb, 0, sizeof(d->sb));
 	memset(d->pages, 0, sizeof(d->pages));
 	disk_landed(s, d, NULL);
 	sim_trace(s, "member %u is wiped", (uint32_t)(d - s->disk));
+	return true;
+}
+
+bool sim_wipes_diverged(struct sim *s)
+{
+	bool any = false;
+
+	for (uint32_t m = 0; m < s->sb0.members; m++)
+		any |= !s->disk[m].exchanged && wipe_diverged(s, &s->disk[m]);
+	return any;
 }
 
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked)
@@ -82,7 +92,8 @@ bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool ask
 	if (!sim_may_put_back(s, n, m))
 		return false;
 	if (!d->dead || !dead) {
-		wipe_diverged(s, d);
+		if (sim_real && !s->cluster && d->dead)
+			wipe_diverged(s, d);
 		disk_back(s, d);
 		sim_trace(s, "member %u is back", m);
 	}

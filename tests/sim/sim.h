@@ -610,6 +610,7 @@ void sim_disks_mended(struct sim *s);	/* some may have none any more */
 bool sim_disk_hangs(struct sim *s, struct node *n, uint32_t m, uint64_t ms, bool kernel);
 /* @asked: by the operator; else the kernels report the device, and the daemons see for themselves. */
 bool sim_put_back(struct sim *s, struct node *n, uint32_t m, bool dead, bool asked);
+bool sim_wipes_diverged(struct sim *s);	/* false: there is no such disk */
 bool sim_may_put_back(const struct sim *s, const struct node *n, uint32_t m);
 bool sim_may_fail(struct sim *s, uint32_t m, bool counted);
 void sim_operator_fails(struct sim *s, struct node *n);

@@ -119,7 +119,10 @@ static bool says_older(struct proc *p)
 	return true;
 }
 
-/* The array was refused for a reason that ends now: another machine used it, its disks did not answer or were others, its table was a wrong one. */
+/*
+ * The array was refused for a reason that ends now: another machine used it, its disks did not answer or were others, or one had superblocks that a
+ * dying node wrote to it alone, its table was a wrong one.
+ */
 static bool ends_reason(struct proc *p)
 {
 	if (twin_not_adopted(p)) {
@@ -127,7 +130,7 @@ static bool ends_reason(struct proc *p)
 		node_kill(p->s, p->n);
 		return true;
 	}
-	if (!twin_strangers_go(p) && !p->n->wrong_table && !outdated(p))
+	if (!twin_strangers_go(p) && !p->n->wrong_table && !outdated(p) && !sim_wipes_diverged(p->s))
 		return false;
 	p->n->wrong_table = 0;
 	starts_anew(p);
