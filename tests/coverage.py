@@ -28,7 +28,7 @@ TOP = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ("lib", "daemon", "cli")
 LOW = 90
 
-SEEDS = (("1-140", 3000, 1), ("1-70", 3000, 3), ("1-10", 10000, 3))  # seeds, events, nodes
+SEEDS = (("1-140", 3000, 1), ("1-70", 3000, 3), ("1-80", 10000, 3))  # seeds, events, nodes
 ENOUGH = 80
 
 

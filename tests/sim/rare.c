@@ -199,11 +199,14 @@ static void where_a_verify_works(struct sim *s, const struct node *n)
 static void where_a_job_works(struct sim *s, const struct node *n)
 {
 	const struct io *io = job_of(n);
+	uint64_t ahead;		/* what the copy has not read yet, mostly */
 
 	if (!io)
 		return;
-	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 2))
-		bad_sectors(s, io->from, io->start + draw(s, io->count));
+	if (has(s, RARE_BAD_COPY) && io->job == DDR_KA_REBUILD && io->from != DDR_NO_MEMBER && !s->disk[io->from].n_bad && chance(s, 2)) {
+		ahead = io->start + draw(s, 4 * io->count);
+		bad_sectors(s, io->from, ahead < s->geo.blocks ? ahead : io->start);
+	}
 	if (has(s, RARE_WRONG) && s->g.parity)
 		where_a_verify_works(s, n);
 	if (has(s, RARE_HANG) && chance(s, 40))
