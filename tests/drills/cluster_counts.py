@@ -8,8 +8,10 @@ no node sends a message, no log block is written. It writes cold regions, one bl
 message. The counters are those of ddraid status --json, of all nodes.
 """
 import sys
+import time
 
 import drill
+from ddvm.config import time_scale
 from rig import DEV, NAME
 
 COLD = 8        # regions
@@ -26,6 +28,17 @@ def grown(rig, before):
     return {key: sum(after[i][key] - before[i][key] for i in after) for key in before[rig.up()[0]]}
 
 
+def until_silent(rig, seconds=4, timeout=60):
+    """No node has anything left to say: a node that was working on ranges is told of each device whether it is in use, two seconds after its end, too (sm_use.c)."""
+    seen, since, deadline = None, 0, time.monotonic() + timeout * time_scale()
+    while seen is None or time.monotonic() - since < seconds * time_scale():
+        now = sum(c["messages"] for c in counters(rig).values())
+        if now != seen:
+            seen, since = now, time.monotonic()
+        assert time.monotonic() < deadline, f"messages without end: {seen}"
+        time.sleep(0.5)
+
+
 def count(rig, one):
     """One node writes, on an array that is otherwise unused; (writes, cost) to a granted region, and to cold ones."""
     for i in rig.up():
@@ -35,6 +48,7 @@ def count(rig, one):
     node.run(f"/tmp/writer pulse {DEV} {first} 1 1")
     # the device stays in use: a node reports when it is not for two seconds, as it may be between two commands on a slow machine
     used = node.spawn(f"exec /tmp/writer pulse {DEV} {first} 1 600 >/dev/null")
+    until_silent(rig)
     before = counters(rig)
     writes = node.run(f"/tmp/writer pulse {DEV} {first + 1} 1 3").out.count("P ")
     granted = grown(rig, before)
