@@ -229,6 +229,8 @@ static int await_node(const char *name, struct ddr_error *err)
 	for (unsigned int i = 0; access(path, F_OK); i++) {
 		if (i == NODE_TRIES)
 			return ddr_error_set(err, "udev has not made %s within %u s; see systemctl status systemd-udevd", path, NODE_TRIES * NODE_PAUSE_US / 1000000);
+		if (i == LOCK_SAY_TRIES)
+			cli_warn("start", "waiting until udev has made %s. If that takes long, see systemctl status systemd-udevd", path);
 		usleep(NODE_PAUSE_US);
 	}
 	return 0;

@@ -56,6 +56,7 @@ void ddr_ending_begin(struct ddr_ending *e, struct ddr_daemon *d, enum ddr_endin
 	if (e->how >= how)
 		return;
 	e->how = how;
+	e->refused = false;
 	e->until_ms = now_ms + DDR_ENDING_REST_MS;
 	qb_list_for_each(iter, &d->arrays)
 		begin_rest(qb_list_entry(iter, struct ddr_array, list));
@@ -91,6 +92,18 @@ static void stay(struct ddr_ending *e, struct ddr_daemon *d)
 	}
 }
 
+/* That takes longer than a change of the superblocks should. */
+static void tells(struct ddr_ending *e, struct ddr_daemon *d)
+{
+	struct ddr_array *a;
+
+	e->refused = true;
+	qb_list_for_each_entry(a, &d->arrays, list)
+		if (knows_alone(a))
+			qb_log(LOG_WARNING, "array '%s': a member has failed, and its superblocks do not say so yet. ddraidd waits for that before it ends, for at most "
+			       "%u s. ddraid status %s shows what the array waits for", a->name, DDR_ENDING_TELL_MS / 1000, a->name);
+}
+
 bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms)
 {
 	bool needed = false, resting = true, untold = false, late = now_ms >= e->until_ms;
@@ -105,8 +118,11 @@ bool ddr_ending_due(struct ddr_ending *e, struct ddr_daemon *d, uint64_t now_ms)
 		resting = resting && at_rest(a);
 		untold = untold || knows_alone(a);
 	}
-	if (e->how == DDR_ENDING_LEAVE && untold)
+	if (e->how == DDR_ENDING_LEAVE && untold) {
+		if (late && !e->refused)
+			tells(e, d);
 		return now_ms >= e->until_ms + DDR_ENDING_TELL_MS;
+	}
 	if (e->how == DDR_ENDING_LEAVE)
 		return resting || late;
 	if (needed && late && !e->refused)

@@ -22,7 +22,7 @@ enum ddr_ending_how { DDR_ENDING_NOT, DDR_ENDING_STOP, DDR_ENDING_LEAVE };
 struct ddr_ending {
 	enum ddr_ending_how how;
 	uint64_t until_ms;		/* time limit for clearing marks, and for arrays that are being removed */
-	bool refused;			/* STOP: an array is still started, and that was logged */
+	bool refused;			/* it was logged why the daemon does not end: STOP: an array is still started; LEAVE: superblocks do not say what has failed */
 };
 
 /* A signal asks for the end. STOP after LEAVE changes nothing. */

@@ -118,8 +118,8 @@ static void on_quorum(void *ctx, const uint32_t *nodes, uint32_t n, bool quorate
 	in->quorate = quorate;
 	in->ring = ring;
 	/*
-	 * Others may start the array from now on. Whoever has a slot is fenced first; but of one that is about to get its first one no disk says so, and it must
-	 * not write its superblocks over theirs when it has memory again, or does not stand still any more.
+	 * From now on other nodes may start the array. They fence each node that has a slot first. This node may be about to get its first slot, and no disk shows
+	 * that yet. So its writes of superblocks that wait, for memory or the end of a standstill, must not follow: they would overwrite those of the others.
 	 */
 	if (!quorate)
 		ddr_metaio_take_back(a->meta);

@@ -3,7 +3,7 @@
  * In which versions of the protocol between nodes an array is served here: this daemon has to speak them, and the module that has the array has to serve
  * them. See array.h.
  *
- * Must never: say that this node speaks a version for which its kernel does not do what the other nodes rely on [note 51].
+ * Must never: offer a version that the loaded module does not serve. The other nodes would rely on what this kernel does not do [note 51].
  */
 #include <stdio.h>
 

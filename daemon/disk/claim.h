@@ -57,7 +57,7 @@ struct ddr_claim_found {
  *					of several	no		0: the cluster proves its owner dead, or waits
  *
  * A slot is of an earlier boot of this machine if what is known of it, by its owner page and by each of its stamps, names this machine and another boot,
- * and something is known.
+ * and something is known. Without --adopt a slot of which the owner page names no machine is watched for the longer time.
  */
 uint32_t ddr_claim_wait(const struct ddr_claim *c, uint64_t open, const struct ddr_owners *owners, const struct ddr_claim_found *found);
 

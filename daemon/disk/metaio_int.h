@@ -64,8 +64,8 @@ struct ddr_meta_supers {
 	uint8_t *pair[DDR_MAX_MEMBERS];		/* two blocks for each member that had a device here: to write, and as read. They stay */
 	/* format 2: the pages as read follow these two blocks; those to write are the same for all members */
 	bool owned;				/* this change has pages */
-	uint8_t whose[DDR_META_CLUSTERS][DDR_UUID_LEN];	/* clusters that may own the array */
-	unsigned int clusters;			/* so many; 0: any */
+	uint8_t whose[DDR_META_CLUSTERS][DDR_UUID_LEN];	/* the clusters that may own the array ... */
+	unsigned int clusters;			/* ... and their number; 0: any cluster may */
 	uint64_t generation;			/* of the array, as this node knows it */
 	uint64_t loaded_generation, loaded_seq;	/* and as this node began with it */
 	uint8_t *pages[DDR_SB_COPIES];

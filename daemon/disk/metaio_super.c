@@ -281,17 +281,33 @@ static enum ddr_meta_next looked(struct ddr_meta_op *op, unsigned int member)
 
 /* ---- the steps ------------------------------------------------------------------- */
 
+/*
+ * It was not read back as it was written. A superblock of the same member, newer than what was there before, is another node's; the one that was there
+ * before is a write that the disk has lost, and anything else is what the disk made of it.
+ */
+static void came_back_other(struct ddr_meta_op *op, unsigned int member, bool pages)
+{
+	struct ddr_meta_super *s = state_of(op, member);
+	char who[DDR_MEMBERS_WHO];
+	struct ddr_super sb;
+
+	ddr_members_who(op->m->cfg.members, member, who, sizeof(who));
+	if (!pages && decode(op, member, &sb) && is_ours(op, member, &sb) && sb.seq > s->seq[s->copy])
+		qb_log(LOG_ERR, "%s: superblock copy %u was overwritten while this node wrote it, so another node uses the array. See ddraid status there and here", who,
+		       s->copy);
+	else
+		qb_log(LOG_ERR, "%s: superblock copy %u was written, but different data was read back; replace this disk (ddraid replace)", who, s->copy);
+}
+
 /* The superblock, and of format 2 its pages after that, was read back. */
 static enum ddr_meta_next came_back(struct ddr_meta_op *op, unsigned int member)
 {
 	struct ddr_meta_super *s = state_of(op, member);
 	bool pages = s->step == DDR_MS_BACK_PAGES;
-	char who[DDR_MEMBERS_WHO];
 
 	if (pages ? memcmp(pages_buffer(op, member), op->supers->pages[s->copy], (size_t)op->m->cfg.owner_pages * DDR_META_BLOCK) != 0 :
 		    memcmp(read_buffer(op, member), written(op, member), DDR_META_BLOCK) != 0) {
-		qb_log(LOG_ERR, "%s: superblock copy %u was written, but different data was read back; replace this disk (ddraid replace)",
-		       ddr_members_who(op->m->cfg.members, member, who, sizeof(who)), s->copy);
+		came_back_other(op, member, pages);
 		return DDR_MN_FAILED;
 	}
 	if (op->supers->owned && !pages) {

@@ -26,8 +26,8 @@
 #define DDR_ABI_VERSION		9u
 /*
  * The versions of the protocol between nodes (proto.h) that the module serves: in each of them its node promises to the others what this kernel does,
- * such as to read a member no more. The daemon speaks none that the loaded module does not serve. Whoever raises DDR_MSG_VERSION decides whether the
- * module can do what the new version promises, and only then raises this. A build with DDRAID_NEXT_VERSION is for tests (proto.h).
+ * such as to read a member no more. The daemon speaks only versions that the loaded module serves. If you raise DDR_MSG_VERSION, decide first whether
+ * the module does what the new version promises; then raise this. A build with DDRAID_NEXT_VERSION is for tests (proto.h).
  */
 #define DDR_SERVES_LOWEST	20u
 #ifdef DDRAID_NEXT_VERSION

@@ -125,7 +125,9 @@ static void a_failure_that_only_this_daemon_knows_is_told_first(void **state)
 	failing = 1;
 	ddr_ending_begin(&e, &d, DDR_ENDING_LEAVE, 1000);
 	assert_false(ddr_ending_due(&e, &d, 1000));
+	assert_false(e.refused);
 	assert_false(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS));
+	assert_true(e.refused);				/* it says what it waits for, once */
 	assert_false(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS + DDR_ENDING_TELL_MS - 1));
 	failing = 0;
 	assert_true(ddr_ending_due(&e, &d, 1000 + DDR_ENDING_REST_MS));

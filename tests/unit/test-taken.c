@@ -85,6 +85,17 @@ static void expect_stopped(void)
 		fail_msg("%s", a.error);
 }
 
+/* A check and a change went on, and all members have this node's superblocks. */
+static void expect_written(void)
+{
+	check();
+	change_all(HERE);
+	assert_int_equal(play.gave_up, 0);
+	assert_int_equal(play.change_failed, 0);
+	for (uint32_t m = 0; m < w.sb.members; m++)
+		assert_true(names(m, HERE));
+}
+
 static void a_check_finds_the_other_cluster(void **state)
 {
 	(void)state;
@@ -113,12 +124,7 @@ static void older_superblocks_prove_nothing(void **state)
 	(void)state;
 	put_supers(1, THERE, w.sb.generation);
 	((struct ddr_super *)ddr_sm_super(a.sm))->generation++;		/* the others went on without it */
-	check();
-	change_all(HERE);
-	assert_int_equal(play.gave_up, 0);
-	assert_int_equal(play.change_failed, 0);
-	for (uint32_t m = 0; m < w.sb.members; m++)
-		assert_true(names(m, HERE));
+	expect_written();
 }
 
 /* Superblocks of a spare are not written as the array is adopted, which is no new generation. */
@@ -127,12 +133,7 @@ static void what_was_there_before_an_adoption_proves_nothing(void **state)
 	(void)state;
 	put_supers(1, THERE, w.sb.generation);
 	a.super.seq = 12;
-	check();
-	change_all(HERE);
-	assert_int_equal(play.gave_up, 0);
-	assert_int_equal(play.change_failed, 0);
-	for (uint32_t m = 0; m < w.sb.members; m++)
-		assert_true(names(m, HERE));
+	expect_written();
 }
 
 /* What is newer by one copy was written since. */
@@ -159,11 +160,7 @@ static void no_cluster_is_none_other(void **state)
 {
 	(void)state;
 	put_supers(0, NONE, w.sb.generation);
-	check();
-	change_all(HERE);
-	assert_int_equal(play.gave_up, 0);
-	assert_int_equal(play.change_failed, 0);
-	assert_true(names(0, HERE));
+	expect_written();
 }
 
 /* Pages that are torn say nothing, and the superblock beside them says whose disk it is. */
